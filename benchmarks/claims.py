@@ -27,7 +27,7 @@ import typer
 from paired import Curve, Finding, Pairing, curve, findings, pairing, tried
 
 from bottega.bench.attempt import BenchRun
-from bottega.bench.comparable import incomparable
+from bottega.bench.caveats import incomparable
 from bottega.bench.compare import sign_test
 from bottega.bench.run_directory import LEADERBOARD, read_head, read_run
 from bottega.core.errors import BottegaError, UsageError

@@ -24,11 +24,10 @@ import torch
 import typer
 from figure import Device, launch, show, where
 
+from bottega.backbone.chat import Sampling, TokenRequest
 from bottega.backbone.loading import LoadedModel, cast, load
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.sampling import Sampling
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
-from bottega.backbone.tokens import TokenRequest
 
 
 @dataclass(frozen=True)

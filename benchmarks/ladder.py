@@ -33,8 +33,8 @@ from bottega.agents.answers.pipeline import DEPLOYMENT, AnswerPolicy, read
 from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
+from bottega.backbone.chat import Sampling
 from bottega.backbone.choose import open_backbone
-from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
@@ -42,7 +42,7 @@ from bottega.core.verdict import Verdict
 from bottega.data.drafts import CompilerDrafts
 from bottega.episodes.backbone_defaults import answer_tokens
 from bottega.episodes.context import PROMPT_SHARE, seed_of
-from bottega.episodes.resampling import RESAMPLING_TEMPERATURE
+from bottega.episodes.writing import RESAMPLING_TEMPERATURE
 from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from

@@ -32,12 +32,10 @@ from generation import drawn
 from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.chat import Message, Usage
+from bottega.backbone.chat import Message, Sampling, TokenRequest, Usage
 from bottega.backbone.client import Generation
 from bottega.backbone.loading import load
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenRequest
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict

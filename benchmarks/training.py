@@ -30,12 +30,11 @@ from figure import Device, launch, show, where
 from generation import drawn
 
 from bottega.backbone.loading import LoadedModel, load
-from bottega.train.optimiser import Optimiser
+from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import plan
 from bottega.train.policy import Policy
 from bottega.train.rows import TrainRow, imitation_row
 from bottega.train.settings import LossSettings, OptimiserSettings
-from bottega.train.update import update
 
 LOSS, OPTIMISER = LossSettings(normalise="tokens"), OptimiserSettings(lr=1e-5, schedule="constant")
 

@@ -41,7 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     turn = rotation()
     for item in items:
-        if "rotates" in item.keywords and hasattr(item, "callspec") and not is_due(item.nodeid, turn):
+        own = any(mark.name == "rotates" for mark in item.own_markers)  # of a file that rotates, only the cases do
+        if (own or ("rotates" in item.keywords and hasattr(item, "callspec"))) and not is_due(item.nodeid, turn):
             item.add_marker(pytest.mark.slow)
     if not torch.cuda.is_available():
         skip = pytest.mark.skip(reason="needs an NVIDIA GPU")

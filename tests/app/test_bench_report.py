@@ -20,7 +20,7 @@ from bottega.app.compare_command import short_names
 from bottega.app.report_command import app as report_app
 from bottega.bench.run_directory import ATTEMPTS, BENCH, TASKS
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 
 TOLD: dict[str, list[list[Told]]] = {
     "a": [["incorrect", 2.0], [None, 1.1]],

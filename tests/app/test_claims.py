@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 from bottega.app.cli import app
 from bottega.app.configured import given_by
-from bottega.app.settings.bench import BenchCommandSettings
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import LEADERBOARD, Recorder, begin, read_run
+from bottega.bench.settings import BenchSettings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MODEL = """
@@ -74,7 +74,7 @@ def test_every_command_of_the_plan_is_one(scripts: dict[str, ModuleType], tmp_pa
     group = typer.main.get_command(app)
     bench = group.get_command(typer.Context(group), "bench")  # type: ignore[attr-defined, arg-type]
     given = {
-        words[words.index("--out") + 1]: given_by(BenchCommandSettings, bench.make_context("bench", words[2:]).params)
+        words[words.index("--out") + 1]: given_by(BenchSettings, bench.make_context("bench", words[2:]).params)
         for words in commands
     }
     turns = {

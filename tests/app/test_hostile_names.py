@@ -21,11 +21,10 @@ from skill_cards import PLAIN
 from bottega.app import judge_command, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
 from bottega.app.bench_figures import print_page
-from bottega.app.display import LineDisplay, PanelDisplay
+from bottega.app.display import Display
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.report_curves import CurvePanel as Curves
 from bottega.app.report_curves import Line
-from bottega.app.report_page import ReportPage, ReportTable, html, markdown
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
 from bottega.bench.runner import BenchStarted, SampleFailed
@@ -33,6 +32,7 @@ from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable, html, markdown
 from bottega.skills.library import HistoryEntry
 from bottega.skills.retrieve import Hit
 from bottega.skills.uses import UseCounts
@@ -93,18 +93,18 @@ def test_a_search_is_shown_as_it_is() -> None:
     told = io.StringIO()
     console = Terminal(file=told, width=200)
     progress = OptimizeProgress(BudgetCaps(kernels=4), "eager")
-    plain = LineDisplay(console, progress)
+    plain = Display(progress, "", console)
     plain.hear(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
     plain.hear(Selected("", "e", 1, (HOSTILE,)))
     must_be_plain(told.getvalue(), 2)
-    must_be_plain(panel_text(PanelDisplay(console, progress, HOSTILE)), 3)
+    must_be_plain(panel_text(Display(progress, HOSTILE, console)), 3)
 
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
     progress.hear(BenchStarted(3, 0, 3, ("cpu",)))
     progress.hear(SampleFailed(HOSTILE))
-    must_be_plain(panel_text(PanelDisplay(Terminal(), progress, HOSTILE)), 2)
+    must_be_plain(panel_text(Display(progress, HOSTILE, Terminal())), 2)
 
 
 def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ PAGE = ReportPage(
     HOSTILE + "<script>",
     [(HOSTILE, "[x](http://y) <b>")],
     warnings=[HOSTILE],
-    tables=[ReportTable(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
+    blocks=[ReportTable(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
     notes=["# a heading\n## another", HOSTILE],
 )
 
@@ -163,5 +163,5 @@ def test_a_report_is_text_in_html_in_markdown_and_on_a_terminal(capsys: pytest.C
 def test_a_curve_may_have_any_name() -> None:
     pytest.importorskip("matplotlib", reason="charts need it")
     lines = [Line("$\\frac{$", [1, 2], [1.0, 2.0]), Line("a$b$" + HOSTILE, [1, 2], [2.0, 1.0])]
-    page = html(replace(PAGE, panels=[Curves("$\\nothing$ <b>", "told", lines)]))
+    page = html(replace(PAGE, blocks=[Drawings("Curves", [Curves("$\\nothing$ <b>", "told", lines)])]))
     assert "<svg" in page and "<b>" not in page and "\x1b" not in page

@@ -183,6 +183,7 @@ def verdicts(folder: Path) -> int:
     return sum(isinstance(event, Judged) for event in read_events(folder)) if (folder / FILE).exists() else 0
 
 
+@pytest.mark.rotates
 def test_a_killed_run_goes_on_where_it_was(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backbone, count, go = counting(tmp_path, [answer(WRONG), answer(WRONG.replace("h;", "h + 0.f;"))], slow_from=1)
     command = ["optimize", place / "decay.py", *USED, "turns=2", "--backbone", backbone, "--out", tmp_path / "run"]
@@ -222,6 +223,7 @@ def script(messages, sampling):
     return process.returncode, said, told
 
 
+@pytest.mark.rotates
 def test_a_signal_without_a_faster_kernel_is_exit_three_with_a_report(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,7 +284,10 @@ WRONG_USE: list[tuple[list[str], str]] = [
     (["decay.py", *USED, "prompts=missing"], "no folder of prompts"),
     (["decay.py", *USED, "--backbone", "oracle"], "no backbone is called"),
     (["decay.py", *USED, "--backbone", "scripted:missing.json"], "cannot be read"),
-    (["decay.py", *USED, "context=3", "--backbone", "scripted:script.json"], "a context of 3 tokens"),
+    (
+        ["decay.py", *USED, "context=3", "--backbone", "scripted:script.json"],
+        "context = 3: Input should be greater than or equal to 512",
+    ),
     (["decay.py", *USED, "--resume"], "to resume"),
     (["decay.py", *USED, "--out", "decay.py/run"], "no run can be kept there"),
 ]

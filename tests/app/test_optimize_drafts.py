@@ -59,7 +59,7 @@ def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> No
     assert (result["author"], result["node"]) == (("builder 2", "draft1") if told.returncode == 0 else ("", ""))
     assert list(result["writers"]) == ["builder 2", "the model"] and result["writers"]["the model"] == {"no kernel": 1}
     assert "1. draft1 by builder 2" in (tmp_path / "run" / "report.md").read_text()
-    assert "<td>draft1</td><td>builder 2</td>" in (tmp_path / "run" / "report.html").read_text()
+    assert "<td>draft1</td>\n<td>builder 2</td>" in (tmp_path / "run" / "report.html").read_text()
     events = list(read_events(tmp_path / "run"))
     assert [event.author for event in events if isinstance(event, Wrote)] == ["builder 2", ""]
     (first, *_) = [event.verdict for event in events if isinstance(event, Judged)]

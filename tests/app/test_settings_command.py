@@ -14,13 +14,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bottega.app.cli import app
+from bottega.app.cli import GROUPS, app
 from bottega.app.configured import COMMANDS, PRESETS, given_by
-from bottega.app.groups import GROUPS
-from bottega.app.settings.bench import BenchCommandSettings
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.settings_command import app as settings_app
 from bottega.app.settings_command import settings_of, toml_text
+from bottega.bench.settings import BenchSettings
 from bottega.core.errors import UsageError
 from bottega.core.settings import preset_names
 from bottega.train.config import read_config
@@ -112,7 +111,7 @@ def test_later_sources_win(tmp_path: Path) -> None:
     file.write_text('samples = 3\nturns = 3\n[bench]\nseed = 3\ndevice = "cuda:1"\n[optimize]\nunread = true\n')
     command, _ = command_named(["bench"])
     words = ["tasks", "levels=2,1", "--preset", "laptop", "--config", str(file), "--samples", "4", "turns=5", "more"]
-    given = given_by(BenchCommandSettings, command.make_context("bench", words).params)
+    given = given_by(BenchSettings, command.make_context("bench", words).params)
     settings = given.settings
     assert (settings.samples, settings.turns, settings.seed, settings.device) == (4, 5, 3, "cuda:1")
     assert settings.quick and settings.language == "cpp", "of the preset"

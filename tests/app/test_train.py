@@ -19,12 +19,13 @@ from typer.testing import CliRunner
 
 from bottega.app.report_command import app as report_app
 from bottega.app.report_curves import labels, smoothed
-from bottega.app.train_command import app as train_app
-from bottega.app.train_display import TrainProgress
+from bottega.app.training_command import train_app
+from bottega.app.training_display import TrainingProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
-from bottega.train.rl import Learning, RlStarted
+from bottega.train.metrics import TrainingStarted
+from bottega.train.rl import Learning
 from bottega.train.settings import Config
 
 SETTINGS = [
@@ -148,14 +149,14 @@ def test_smoothing_keeps_a_constant_and_the_ends() -> None:
 
 
 def test_the_display_tells_steps_alarms_and_cards() -> None:
-    training = TrainProgress()
+    training = TrainingProgress()
     assert "reward 0.500" in training.hear(Measured("train/1", 1, {"reward": 0.5}, ""))
     assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
     assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
     assert training.cards["admitted"] == 2
 
 
-def shown(training: TrainProgress, width: int) -> str:
+def shown(training: TrainingProgress, width: int) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(training.render())
     return console.export_text()
@@ -163,7 +164,7 @@ def shown(training: TrainProgress, width: int) -> str:
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
-    training = TrainProgress()
+    training = TrainingProgress()
     assert "reading the model" in shown(training, width)
     past = (
         *(
@@ -172,8 +173,8 @@ def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
         ),
         Measured("checkpoint/3", 3, {"admitted": 1.0, "retired": 0.0, "cards": 1.0}),
     )
-    told = training.hear(RlStarted(9, 3, "a-model", 1000, 10, 1, (), 61, "plain", past))
-    assert told == "a-model, 1,000 parameters, 10 of them trained, 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
+    told = training.hear(TrainingStarted(9, 3, "a-model", 1000, 10, "1 task, decoder: plain; 61 cards", 61, past))
+    assert told == "a-model, 1,000 parameters, 10 of them trained; 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
     panel = shown(training, width)
     assert "3 of 9" in panel
     assert "▁▁█ 0.300" in panel

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from bottega.backbone.chat import Message
-from bottega.backbone.sampling import StopReason
+from bottega.backbone.chat import Message, StopReason, TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.scripted import Prompter, Question, Script
-from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 
 ROLES: tuple[Literal["system", "user", "assistant"], ...] = ("system", "user", "assistant")
 END = 256
@@ -69,8 +67,7 @@ class ScriptedTokens:
     def _one(self, request: TokenRequest) -> TokenCompletion:
         sampling = request.sampling
         text = self._prompter.line(self._bytes.messages(request.prompt_ids), sampling)
-        ends = [at + len(stop) for stop in sampling.stop if stop and (at := text.find(stop)) >= 0]
-        drawn = self.tokenizer.encode(text[: min(ends)]) if ends else [*self.tokenizer.encode(text), END]
+        drawn = [*self.tokenizer.encode(text), END]
         room = min(sampling.max_tokens, self.tokenizer.context - len(request.prompt_ids))
         reason: StopReason = "stop" if len(drawn) <= room else "length"
         ids = tuple(drawn[: max(room, 0)])

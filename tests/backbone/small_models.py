@@ -10,10 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="a model in this process needs transformers")
 
+from bottega.backbone.chat import Sampling, TokenRequest  # noqa: E402
 from bottega.backbone.loading import LoadedModel  # noqa: E402
-from bottega.backbone.sampling import Sampling  # noqa: E402
 from bottega.backbone.tokenizer import HuggingFaceTokenizer  # noqa: E402
-from bottega.backbone.tokens import TokenRequest  # noqa: E402
 
 VOCABULARY = 61
 END = 7

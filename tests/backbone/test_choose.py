@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from misbehaving import misbehaving
 
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient, Client, Generation
-from bottega.backbone.sampling import Sampling
 from bottega.backbone.server import ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 from scripted_tokens import END, ScriptedTokens
 
-from bottega.backbone.chat import Message, Usage
+from bottega.backbone.chat import Message, Sampling, Usage
 from bottega.backbone.client import ChatClient, Client, Generation, TokenClient
-from bottega.backbone.failures import ContextError
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.reply import ContextError
 from bottega.backbone.scripted import ScriptedChat
 from bottega.core.errors import BackboneError
 
@@ -41,11 +40,6 @@ def test_tokens_keep_what_training_needs() -> None:
     assert (got.text, got.usage, got.stop_reason, got.policy_version) == ("hello", Usage(5, 6), "stop", 7)
     assert got.prompt_ids == tuple(backbone.tokenizer.conversation(HI))
     assert got.output_ids == (*b"hello", END) and got.logprobs is not None and len(got.logprobs) == 6
-
-
-def test_a_stop_string_is_drawn_and_not_said() -> None:
-    got = say(TokenClient(ScriptedTokens(["one END two END"])), sampling=Sampling(stop=("two", "END")))
-    assert got.text == "one " and got.output_ids == (*b"one END",)
 
 
 def test_the_limit_shrinks_to_what_the_context_leaves() -> None:

@@ -9,10 +9,8 @@ import pytest
 from small_models import CONTEXT, END, VOCABULARY, loaded, small_model, torch, unequal, with_lora
 from teacher_forced import teacher_forced
 
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 from bottega.core.errors import BackboneError
 
 
@@ -64,7 +62,7 @@ def test_an_adapter_counts_and_its_dropout_does_not() -> None:
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_a_seed_gives_the_same_answer_in_any_batch(kind: str) -> None:
     backbone = LocalBackbone(loaded(small_model(kind)), slots=5)
-    requests = unequal(9, temperature=0.8, top_p=0.9)
+    requests = unequal(9, temperature=0.8)
     together = answers(backbone, requests)
     alone = [answers(backbone, [request])[0] for request in requests[::2]]
     turned = answers(backbone, requests[::-1])[::-1]
@@ -144,18 +142,6 @@ def test_the_context_ends_an_answer(kind: str) -> None:
     for wrong, words in (((), "empty"), (prompt + prompt, "context only 40"), ((VOCABULARY,), "tokenizer")):
         with pytest.raises(BackboneError, match=words):
             answers(backbone, [TokenRequest(prompt, Sampling(max_tokens=2)), TokenRequest(wrong, Sampling())])
-    closed(backbone)
-
-
-def test_stop_strings_are_looked_for_in_the_text() -> None:
-    backbone = LocalBackbone(loaded(small_model()), slots=2)
-    request = TokenRequest((5, 6), Sampling(max_tokens=30, seed=2))
-    (whole,) = answers(backbone, [request])
-    fourth = f"w{whole.output_ids[3]} "
-    (cut,) = answers(backbone, [TokenRequest((5, 6), Sampling(max_tokens=30, seed=2, stop=("no such", fourth)))])
-    assert cut.stop_reason == "stop"
-    assert cut.output_ids == whole.output_ids[:3]
-    assert cut.logprobs == pytest.approx(whole.logprobs[:3], abs=1e-5)
     closed(backbone)
 
 

@@ -14,8 +14,8 @@ import pytest
 from small_models import loaded, small_model, torch, unequal, with_lora
 from teacher_forced import teacher_forced
 
+from bottega.backbone.chat import TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 
 INTERPRETED = """
 import sys
@@ -25,13 +25,13 @@ from bottega.backbone.generation import generation_of
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.plain_runner import PlainRunner
-from bottega.backbone.tokens import TokenRequest
+from bottega.backbone.chat import TokenRequest
 from bottega.backbone.weights import Weights
 
 model = small_model(sys.argv[2], num_hidden_layers=1, hidden_size=64, num_attention_heads=4, intermediate_size=64)
 weights = Weights(model, 256)
 base = tuple(range(10, 50)) * 3
-requests = unequal(3, longest=20, most=3, temperature=0.7, top_p=0.9) + unequal(1, longest=70, most=2, temperature=0.0)
+requests = unequal(3, longest=20, most=3, temperature=0.7) + unequal(1, longest=70, most=2, temperature=0.0)
 requests += [TokenRequest(base[:n], each.sampling) for n, each in zip((70, 75), unequal(2, seed=5, most=3))]
 answers = []
 for runner in (PlainRunner(weights, 3, 4096), PagedRunner(weights, 3, 1024, 256, [END], graphs=False)):
@@ -67,7 +67,7 @@ def answered(requests):
     engine.submit(generations)
     return [each.future.result() for each in generations]
 
-requests = unequal(3, longest=20, most=3, temperature=0.7, top_p=0.9) + unequal(2, longest=150, most=3, temperature=0.0)
+requests = unequal(3, longest=20, most=3, temperature=0.7) + unequal(2, longest=150, most=3, temperature=0.0)
 before = answered(requests)
 held, most = runner.cache_bytes, max(sizes)
 assert 0 < held == most
@@ -132,7 +132,7 @@ def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[To
 def test_logprobs_on_a_gpu(kind: str, graphs: bool) -> None:
     backbone = LocalBackbone(loaded(gpu_model(kind, torch.float32)), slots=12, graphs=graphs)
     assert backbone.engine == "paged kernels"
-    requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)
+    requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7)
     found = asyncio.run(backbone.complete(requests))
     assert off_by(backbone, requests, found).max() < 2e-3
     for request, each in zip(requests, found):
@@ -162,7 +162,7 @@ def test_bf16_on_a_gpu_is_as_near_to_the_truth_as_transformers() -> None:
 @pytest.mark.gpu
 def test_gpu_and_cpu_draw_the_same_in_fp32() -> None:
     model = gpu_model("llama", torch.float32)
-    requests = unequal(20, longest=60, most=20, temperature=0.8, top_p=0.95)
+    requests = unequal(20, longest=60, most=20, temperature=0.8)
     backbone = LocalBackbone(loaded(model), slots=8)
     there = asyncio.run(backbone.complete(requests))
     again = asyncio.run(backbone.complete(requests[::-1]))[::-1]
@@ -235,7 +235,7 @@ def test_on_a_gpu_the_cache_is_handed_back_and_answers_stay_the_same(monkeypatch
     monkeypatch.setattr("bottega.backbone.paged_runner.SMALL", 1 << 60)
     backbone = LocalBackbone(loaded(gpu_model("llama", torch.float32)), slots=64)
     assert backbone.memory.cache == 0
-    requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)
+    requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7)
     before = asyncio.run(backbone.complete(requests))
     held, free = backbone.memory.cache, torch.cuda.mem_get_info()[0]
     assert held > 0

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bottega.backbone.chat import ChatCompletion, Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
 from bottega.backbone.scripted import Question, ScriptedChat
 from bottega.core.errors import BackboneError, BudgetError
 
@@ -55,11 +54,8 @@ def test_it_remembers_what_it_was_asked() -> None:
     assert there.asked == [Question((Message("user", "what?"),), Sampling(seed=2))]
 
 
-def test_limits_and_stop_strings_cut() -> None:
-    there = ScriptedChat(["abc###def"] * 3)
-    assert (ask(there, sampling=Sampling(stop=("###",))).text, ask(there, sampling=Sampling(max_tokens=1)).text) == (
-        "abc",
-        "abc",
-    )
+def test_the_limit_cuts() -> None:
+    there = ScriptedChat(["abc###def"] * 2)
+    assert ask(there, sampling=Sampling(max_tokens=1)).text == "abc"
     short = ask(there, sampling=Sampling(max_tokens=2))
     assert short.stop_reason == "length" and short.usage.output_tokens == 2

@@ -32,13 +32,10 @@ from misbehaving import (
     together,
 )
 
-from bottega.backbone.chat import ChatCompletion, Message, Usage
-from bottega.backbone.endpoint import Endpoint
-from bottega.backbone.failures import ContextError, GarbageError, RefusedError, UnreachableError
-from bottega.backbone.ledger import Ledger
-from bottega.backbone.pricing import Prices
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.server import ServerBackbone
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, Usage
+from bottega.backbone.ledger import Ledger, Prices
+from bottega.backbone.reply import ContextError, GarbageError, RefusedError, UnreachableError
+from bottega.backbone.server import Endpoint, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 
 SHORT = Sampling(max_tokens=64)
@@ -75,8 +72,8 @@ def fails(kind: type[BackboneError], *commands: Command, **options: Any) -> tupl
 
 def test_an_answer_and_what_was_sent_for_it() -> None:
     with misbehaving(answer("Hi", prompt=12, output=3)) as server:
-        there = backbone(server, ledger=Ledger(Prices(1.0, 10.0)), extra={"top_k": 5})
-        got = chat(there, Sampling(max_tokens=7, temperature=0.5, top_p=0.9, seed=3, stop=("###", "END")))
+        there = backbone(server, ledger=Ledger(Prices(1.0, 10.0)))
+        got = chat(there, Sampling(max_tokens=7, temperature=0.5, seed=3))
         assert got == ChatCompletion("Hi", Usage(12, 3, pytest.approx(42e-6)), "stop")
         assert server.requests == [
             {
@@ -84,13 +81,11 @@ def test_an_answer_and_what_was_sent_for_it() -> None:
                 "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hello"}],
                 "max_tokens": 7,
                 "temperature": 0.5,
-                "top_p": 0.9,
+                "top_p": 1.0,
                 "seed": 3,
-                "stop": ["###", "END"],
-                "top_k": 5,
             }
         ]
-        assert there.ledger.spent.answers == 1
+        assert there.ledger.answers == 1
 
 
 def test_the_newer_name_of_the_limit() -> None:
@@ -122,7 +117,7 @@ def test_passing_troubles_are_asked_again(command: Command) -> None:
         there = backbone(server)
         assert chat(there).text == "fine"
         assert len(server.requests) == 2
-        assert there.ledger.spent.answers == 1 and there.ledger.reserved == Usage()
+        assert there.ledger.answers == 1 and there.ledger.held == Usage()
 
 
 def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
@@ -210,7 +205,7 @@ def test_a_server_that_dies_between_two_answers() -> None:
     with misbehaving(answer_and_die) as server:
         there = backbone(server)
         assert asyncio.run(both(there)) == "last words"
-        assert (there.ledger.spent.answers, there.ledger.spent.unanswered) == (1, 1)
+        assert there.ledger.answers == 1 and there.ledger.held == Usage()
 
 
 def test_reasoning_is_left_out_and_counted() -> None:
@@ -220,7 +215,7 @@ def test_reasoning_is_left_out_and_counted() -> None:
         there = backbone(server)
         got = chat(there)
         assert got.text == "42" and got.usage.output_tokens > 100
-        assert there.ledger.spent.estimated == 1
+        assert there.ledger.spent.estimated
 
 
 def test_a_limit_met_while_thinking_is_an_answer_cut_short() -> None:
@@ -245,7 +240,7 @@ def test_a_usage_that_says_nothing_is_estimated() -> None:
 
     with misbehaving(*(body({**completion("four words of text"), "usage": usage}) for usage in nothing)) as server:
         there = backbone(server)
-        assert asyncio.run(each(there)) == [Usage(20, 5, estimated=True)] * 5 and there.ledger.spent.estimated == 5
+        assert asyncio.run(each(there)) == [Usage(20, 5, estimated=True)] * 5 and there.ledger.spent.estimated
 
 
 def test_a_text_in_parts() -> None:
@@ -282,7 +277,7 @@ def test_no_more_requests_at_once_than_allowed() -> None:
 def test_a_cancelled_request_gives_its_reservation_back() -> None:
     async def cancelled(there: ServerBackbone) -> None:
         task = asyncio.create_task(there.chat(HELLO, Sampling()))
-        while not there.ledger.reserved.output_tokens:
+        while not there.ledger.held.output_tokens:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -292,7 +287,7 @@ def test_a_cancelled_request_gives_its_reservation_back() -> None:
     with misbehaving(hang) as server:
         there = backbone(server)
         asyncio.run(cancelled(there))
-        assert there.ledger.reserved == Usage() and there.ledger.spent.unanswered == 1
+        assert there.ledger.held == Usage() and not there.ledger.answers
 
 
 def test_one_backbone_outlives_an_event_loop() -> None:
@@ -445,9 +440,6 @@ async def talk(url: str) -> None:
     assert first.text and first.usage.output_tokens <= 12 and first.usage.prompt_tokens > 4
     assert await there.chat(sea, greedy) == first
     assert (await there.chat(sea, Sampling(max_tokens=3))).stop_reason == "length"
-    word = first.text.split()[1]
-    stopped = await there.chat(sea, Sampling(max_tokens=12, temperature=0, seed=1, stop=(word,)))
-    assert word not in stopped.text and stopped.stop_reason == "stop"
     both = await asyncio.gather(there.chat(sea, greedy), there.chat(sea, greedy))
     assert both[0].text and both[1].text
     with pytest.raises(ContextError, match="1024"):
@@ -457,7 +449,6 @@ async def talk(url: str) -> None:
         await hasty.chat([Message("user", "Count to a million.")], Sampling(max_tokens=900))
     await hasty.close()
     assert (await there.chat(sea, greedy)).text  # the one that was cut does not stand in the way
-    spent = there.ledger.spent
-    assert (spent.answers, spent.estimated, spent.overrun) == (7, 0, 0)
-    print(f"first answer after {waited:.1f} s; {spent}; {first}")
+    assert there.ledger.answers == 6 and not there.ledger.spent.estimated
+    print(f"first answer after {waited:.1f} s; {there.ledger.spent}; {first}")
     await there.close()

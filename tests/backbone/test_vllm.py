@@ -15,10 +15,9 @@ import pytest
 from small_models import END, VOCABULARY, small_model, torch, unequal, word_tokenizer
 from teacher_forced import teacher_forced
 
+from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.loading import cast
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 from bottega.backbone.vllm import VllmBackbone
 from bottega.core.errors import BackboneError, UsageError
 
@@ -117,14 +116,6 @@ def test_requests_come_back_in_order_with_the_log_prob_of_the_drawn_token(engine
     assert engine.calls == ["shutdown"]
 
 
-def test_stop_strings_end_an_answer_and_free_its_place(engine: StandIn) -> None:
-    backbone = standing(engine)
-    (found,) = answers(backbone, [TokenRequest((1,), Sampling(max_tokens=50, stop=("w13",)))])
-    assert (found.output_ids, found.stop_reason) == ((10, 11, 12), "stop")
-    assert engine.calls == [("abort", "1")]
-    asyncio.run(backbone.close())
-
-
 def test_a_failure_reaches_who_asked_and_the_next_may_go_on(engine: StandIn) -> None:
     backbone = standing(engine)
     engine.broken = True
@@ -181,7 +172,7 @@ class TestOnAGpu:
         asyncio.run(backbone.close())
 
     def test_log_probs_are_those_of_a_teacher_forced_pass(self, backbone: VllmBackbone, model: Any) -> None:
-        requests = unequal(40, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)
+        requests = unequal(40, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7)
         found = answers(backbone, requests)
         for request, each in zip(requests, found):
             assert each.stop_reason == "stop" or len(each.output_ids) == request.sampling.max_tokens
@@ -191,7 +182,7 @@ class TestOnAGpu:
         assert (torch.tensor([value for each in found for value in each.logprobs]) - truth).abs().mean() < 0.03
 
     def test_a_seed_draws_alike(self, backbone: VllmBackbone) -> None:
-        requests = unequal(20, longest=60, most=20, temperature=0.8, top_p=0.95)
+        requests = unequal(20, longest=60, most=20, temperature=0.8)
         there, again = answers(backbone, requests), answers(backbone, requests[::-1])[::-1]
         assert sum(a.output_ids == b.output_ids for a, b in zip(there, again)) >= 17  # bf16: near ties may fall the other way
 

@@ -17,14 +17,13 @@ from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.known_verdicts import KnownVerdicts
-from bottega.bench.session import BenchFinished, BenchRequest, run_session
-from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
+from bottega.bench.session import BenchFinished, run_session
+from bottega.bench.settings import BenchJudgeSettings, BenchSettings
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.budget import BudgetCaps
 
 NAMES = ("level1/1_Relu", "level1/2_Double", "level2/1_Negate")
 BODIES = {"1_Relu": "torch.relu(x)", "2_Double": "x * 2", "1_Negate": "-x"}
@@ -125,32 +124,30 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     monkeypatch.setattr(session, "Shard", shard)
 
 
-def writing(**options: Any) -> BenchWriterSettings:
-    return BenchWriterSettings("scripted:x", "cpp", **options)
+def writing(**options: Any) -> dict[str, Any]:
+    """Settings of a run whose kernels a model writes."""
+    return {"backbone": "scripted:x", "language": "cpp", **options}
 
 
 def run(
     folder: Path,
     tasks: Path,
-    writing: BenchWriterSettings | None = None,
+    writing: dict[str, Any] | None = None,
     script: Script | None = None,
     candidates: str = "",
     devices: Sequence[str] = ("cpu",),
-    caps: BudgetCaps | None = None,
-    at_once: int = 1,
     on_event: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
-    known: Sequence[Path] = (),
     backbone: ScriptedChat | None = None,
-    workers: int = 1,
     **settings: Any,
 ) -> BenchFinished:
     """With a `backbone`, that one answers in place of a script."""
-    judging = BenchJudgeSettings(**settings.pop("judging", {}))
-    wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    request = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
+    where = {"candidates": candidates} if candidates else {}
+    wanted = BenchSettings(**{"at_once": 1, "workers": 1, **(writing or {}), **where, **settings})
 
     def client(spent: Sequence[BenchAttempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(run_session(request, client, (said if said is not None else []).append, on_event))
+    return asyncio.run(
+        run_session(wanted, [str(tasks)], folder, devices, client, (said if said is not None else []).append, on_event)
+    )

@@ -18,7 +18,6 @@ from bench.small_bench import FakeJudge, judged_by, run, task_folder, task_text
 from episodes.decay import kernel
 
 from bottega.app.report_bench import bench_page
-from bottega.app.report_page import html, markdown
 from bottega.bench import session
 from bottega.bench import verify as verifying
 from bottega.bench.leaderboard import disagreements, read_record, write_record
@@ -26,6 +25,7 @@ from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, TASKS, begin, 
 from bottega.bench.session import BenchFinished
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import BottegaError, UsageError
+from bottega.episodes.delivery.page import html, markdown
 
 THEIRS = {
     "1_Relu.py": kernel(2.0),

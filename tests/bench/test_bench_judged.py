@@ -64,7 +64,7 @@ def finished(borrowed: Any, tmp_path_factory: pytest.TempPathFactory) -> BenchFi
         "level_1_problem_3_sample_0_kernel.py": cpp_text("x[i]"),
     }.items():
         (theirs / name).write_text(text)
-    return run(place / "run", tasks, candidates=str(theirs), levels=(1,), judging={"quick": True})
+    return run(place / "run", tasks, candidates=str(theirs), levels=(1,), quick=True)
 
 
 def check(folder: Path, **options: Any) -> Verification:
@@ -75,6 +75,7 @@ def copied(finished: BenchFinished, to: Path) -> Path:
     return Path(shutil.copytree(finished.run.folder, to))
 
 
+@pytest.mark.rotates
 def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: BenchFinished) -> None:
     rows = {row.name: row for row in finished.run.tasks}
     found = {(attempt.task, attempt.sample): attempt for attempt in finished.run.attempts}
@@ -87,6 +88,7 @@ def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: BenchF
     assert rows["2_Double"].trouble == "no candidate" and finished.whole and finished.record is not None
 
 
+@pytest.mark.rotates
 def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: BenchFinished, tmp_path: Path) -> None:
     found = check(finished.run.folder / LEADERBOARD, count=1)
     assert found.kernels == 2 and len(found.checked) == 1
@@ -135,11 +137,9 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
         (theirs / f"1_Relu.{number}.py").write_text(cpp_text(text))
     for stem in ("2_Double", "1_Negate"):
         (theirs / f"{stem}.py").write_text(cpp_text(CPP[stem]))
-    found = run(
-        tmp_path / "run", tasks, candidates=str(theirs), devices=["cpu", "cpu"], on_event=watch, judging={"quick": True}
-    )
+    found = run(tmp_path / "run", tasks, candidates=str(theirs), devices=["cpu", "cpu"], on_event=watch, quick=True)
     trouble = {row.name: row.trouble for row in found.run.tasks}
     assert not found.whole and "cpu is lost: this judge was closed" in trouble.pop("1_Relu") and set(trouble.values()) == {""}
     assert len(found.run.attempts) == 3 and all(a.verdict and a.verdict.stages_s for a in found.run.attempts)
-    again = run(tmp_path / "run", tasks, candidates=str(theirs), judging={"quick": True})
+    again = run(tmp_path / "run", tasks, candidates=str(theirs), quick=True)
     assert again.whole and len(again.run.attempts) == 5

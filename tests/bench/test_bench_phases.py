@@ -14,8 +14,7 @@ from bench.small_bench import CPP, FakeJudge, cpp_text, judged_by, run, task_fol
 from bench.test_bench_judged import Borrowed
 from episodes.decay import answer, kernel
 
-from bottega.backbone.chat import ChatCompletion, Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import read_run
@@ -24,7 +23,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.phases import ModelLock, PhaseStatus
+from bottega.episodes.phases import Phases, PhaseStatus
 from bottega.judge.judge import Judge
 
 Stay = tuple[str, float, float]
@@ -40,7 +39,7 @@ class OnDevice(ScriptedChat):
         self.stays = stays
         self.lock: Any = None
 
-    def share(self, lock: Callable[[], ModelLock]) -> ModelLock:
+    def share(self, lock: Callable[[], Phases]) -> Phases:
         self.lock = self.lock or lock()
         return self.lock  # type: ignore[no-any-return]
 
@@ -99,7 +98,7 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
     tasks, stays = task_folder(tmp_path), []  # type: ignore[var-annotated]
     judged_by(monkeypatch, judge := Timed(stays, unfit=["2_Double"]), FakeJudge(unfit=["2_Double"]))
     told: list[Any] = []
-    options = writing(samples=4, generations=2)
+    options = writing(samples=4, turns=2)
     shared = run(
         tmp_path / "shared", tasks, options, backbone=OnDevice(numbered(), stays), at_once=12, workers=2, on_event=told.append
     )
@@ -132,7 +131,7 @@ def test_a_task_that_does_not_run_counts_as_before_with_what_its_answers_took(tm
         "I would rather talk." if "x * 2" in messages[-1].content else answer(kernel(2.0))
     )
     for _ in range(2):
-        found = run(tmp_path / "run", tasks, writing(samples=2, generations=2), backbone=OnDevice(script, stays), at_once=6)
+        found = run(tmp_path / "run", tasks, writing(samples=2, turns=2), backbone=OnDevice(script, stays), at_once=6)
         by_name = {row.name: [one for one in found.run.attempts if one.task == row.id] for row in found.run.tasks}
         assert found.whole and [len(by_name[name]) for name in ("1_Relu", "2_Double", "1_Negate")] == [4, 4, 2]
         invalid = by_name["1_Negate"]
@@ -165,7 +164,7 @@ def test_answers_that_were_drawn_and_not_judged_are_not_asked_for_again(tmp_path
     with pytest.raises(asyncio.CancelledError):
         run(tmp_path / "run", tasks, writing(samples=2), backbone=chat, at_once=6, on_event=begun)
     assert len(chat.asked) == 6 and not read_run(tmp_path / "run").attempts
-    assert chat.lock.phases.now.phase is None, "whoever ends lets go of its phase"
+    assert chat.lock.now.phase is None, "whoever ends lets go of its phase"
     silent = OnDevice([BackboneError("nobody is to be asked")] * 20, [])
     found = run(tmp_path / "run", tasks, writing(samples=2), backbone=silent, at_once=6)
     assert found.whole and not silent.asked and len(judge.judged) == 6 == len(found.run.attempts)
@@ -186,7 +185,7 @@ def test_errors_in_either_phase_let_the_other_go_on(tmp_path: Path, monkeypatch:
         return answer(kernel(2.0))
 
     judged_by(monkeypatch, Fails(stays))
-    found = run(tmp_path / "run", tasks, writing(samples=2, generations=2), backbone=OnDevice(script, stays), at_once=6)
+    found = run(tmp_path / "run", tasks, writing(samples=2, turns=2), backbone=OnDevice(script, stays), at_once=6)
     trouble = {row.name: row.trouble for row in found.run.tasks}
     assert trouble["1_Relu"] == "" and "the referee failed" in trouble["2_Double"] and "no answer" in trouble["1_Negate"]
     assert not overlap(stays) and len(found.run.attempts) == 4
@@ -221,7 +220,7 @@ def test_with_the_real_judge(tmp_path: Path, monkeypatch: Any, judge: Judge) -> 
         return answer(cpp_text(CPP[name]) + f"\n# {sampling.seed}\n")
 
     judged_by(monkeypatch, real := Real())  # type: ignore[arg-type]
-    found = run(tmp_path / "run", tasks, writing(generations=2), backbone=OnDevice(script, stays), at_once=3)
+    found = run(tmp_path / "run", tasks, writing(turns=2), backbone=OnDevice(script, stays), at_once=3)
     outcomes = {one.verdict.outcome for one in found.run.attempts if one.verdict}
     assert found.whole and len(found.run.attempts) == 6 and real.looked == 3
     assert outcomes <= {Outcome.FASTER, Outcome.SAME, Outcome.SLOWER, Outcome.AMBIGUOUS}

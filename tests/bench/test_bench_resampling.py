@@ -10,7 +10,7 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.bench.comparable import incomparable
+from bottega.bench.caveats import incomparable
 from bottega.bench.run_directory import ATTEMPTS, BENCH, read_run
 from bottega.core.errors import UsageError
 
@@ -21,7 +21,7 @@ GOOD = answer(kernel(2.0))
 def test_redraws_are_kept_and_compared(tmp_path: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, judge := FakeJudge(), FakeJudge())
     tasks = task_folder(tmp_path)
-    again = run(tmp_path / "again", tasks, writing(redraws=3), [FAULTY, GOOD, GOOD, FAULTY, FAULTY, GOOD]).run
+    again = run(tmp_path / "again", tasks, writing(resamples=3), [FAULTY, GOOD, GOOD, FAULTY, FAULTY, GOOD]).run
     once = run(tmp_path / "once", tasks, writing(), [FAULTY, GOOD, FAULTY]).run
     assert again.settings["redraws"] == 3 and [one.redrawn for one in again.attempts] == [1, 0, 2]
     assert len(judge.judged) == 3 and all(one.verdict and one.verdict.correct for one in again.attempts)
@@ -42,4 +42,4 @@ def test_a_run_from_before_reads_and_goes_on(tmp_path: Path, monkeypatch: Any) -
     assert lines.count('"redrawn":0,"repairs":[]') == 3 and read_run(tmp_path / "run").attempts == whole.attempts
     assert run(tmp_path / "run", tasks, writing(), {".": GOOD}).whole
     with pytest.raises(UsageError, match="redraws 0 then, 3 now"):
-        run(tmp_path / "run", tasks, writing(redraws=3), {".": GOOD})
+        run(tmp_path / "run", tasks, writing(resamples=3), {".": GOOD})

@@ -14,7 +14,7 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.backbone.failures import ContextError
+from bottega.backbone.reply import ContextError
 from bottega.bench.attempt import BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, LEADERBOARD, SAMPLES, read_run
@@ -22,7 +22,6 @@ from bottega.bench.runner import REFUSALS_IN_A_ROW, SampleFailed
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.verdict import Outcome
-from bottega.episodes.budget import BudgetCaps
 
 FAST = {".": answer(kernel(2.0))}
 
@@ -47,7 +46,7 @@ def keys(found: BenchRun) -> set[tuple[str, int, int, str]]:
 def test_every_sample_and_turn_is_kept_and_the_record_agrees(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, judge := FakeJudge(unfit=["2_Double"]))
     lines = [answer(kernel(1.0 + n / 10, str(n))) for n in range(11)] + ["I would rather talk."]
-    finished = run(tmp_path / "run", tasks, writing(samples=2, generations=2), lines)
+    finished = run(tmp_path / "run", tasks, writing(samples=2, turns=2), lines)
     found = read_run(tmp_path / "run")
     assert finished.whole and finished.run.attempts == found.attempts
     assert Counter(attempt.task for attempt in found.attempts) == dict.fromkeys((task.id for task in found.tasks), 4)
@@ -104,14 +103,14 @@ def test_when_no_device_is_left_every_task_says_so(tmp_path: Path, tasks: Path, 
 def test_tasks_that_cannot_be_run_or_read_count_as_invalid(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     (tasks / "level2" / "2_Unreadable.py").write_text("def (")
     judged_by(monkeypatch, judge := FakeJudge(broken=["1_Negate"]))
-    finished = run(tmp_path / "run", tasks, writing(samples=2, generations=2), FAST)
+    finished = run(tmp_path / "run", tasks, writing(samples=2, turns=2), FAST)
     by_name = {task.name: [a for a in finished.run.attempts if a.task == task.id] for task in finished.run.tasks}
     assert finished.whole and [len(by_name[name]) for name in ("1_Relu", "1_Negate", "2_Unreadable")] == [4, 2, 2]
     for name in ("1_Negate", "2_Unreadable"):
         assert {a.verdict.outcome for a in by_name[name] if a.verdict} == {Outcome.INVALID_TASK}
     assert {task.name for task in finished.run.tasks if task.fitness} == {"1_Negate", "2_Unreadable"}
     judged_by(monkeypatch, again := FakeJudge())
-    assert run(tmp_path / "run", tasks, writing(samples=2, generations=2), FAST).whole and again.judged == []
+    assert run(tmp_path / "run", tasks, writing(samples=2, turns=2), FAST).whole and again.judged == []
     assert len(judge.judged) == 2, "each task has its one kernel judged once, though it came four times"
 
 
@@ -142,10 +141,10 @@ def test_the_same_text_is_a_sample_each_and_judged_once_over_sessions(tmp_path: 
 
 def test_a_spent_budget_ends_the_run_and_more_goes_on(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), judge := FakeJudge())
-    finished = run(tmp_path / "run", tasks, writing(generations=2), FAST, caps=BudgetCaps(tokens=1))
+    finished = run(tmp_path / "run", tasks, writing(turns=2), FAST, tokens=1)
     assert not finished.whole and "1 tokens is spent" in finished.ended and not finished.run.attempts
     assert all("is spent" in task.trouble for task in finished.run.tasks)
-    finished = run(tmp_path / "run", tasks, writing(generations=2), FAST)
+    finished = run(tmp_path / "run", tasks, writing(turns=2), FAST)
     assert finished.whole and len(finished.run.attempts) == 6
     assert len(judge.judged) == 2, "what the first session judged is taken from that sample's log"
 
@@ -166,7 +165,7 @@ def test_a_prompt_that_does_not_fit_is_an_answer_that_failed(tmp_path: Path, tas
         return answer(kernel(2.0))
 
     for _ in range(2):
-        finished = run(tmp_path / "run", tasks, writing(generations=3), script, levels=(2,))
+        finished = run(tmp_path / "run", tasks, writing(turns=3), script, levels=(2,))
         assert finished.whole and [(a.turn, a.junk[:10]) for a in finished.run.attempts] == [(0, ""), (1, "the prompt")]
     assert again.judged == []
 
@@ -176,7 +175,7 @@ def test_strategies_fill_samples_and_turns(
     tmp_path: Path, tasks: Path, monkeypatch: Any, strategy: Any, samples: int, turns: int
 ) -> None:
     judged_by(monkeypatch, FakeJudge())
-    wanted, count = writing(samples=2, generations=2, strategy=strategy), iter(range(100))
+    wanted, count = writing(samples=2, turns=2, strategy=strategy), iter(range(100))
     script = lambda messages, sampling: answer(kernel(2.0, f"number {next(count)}"))  # noqa: E731
     finished = run(tmp_path / "run", tasks, wanted, script, levels=(2,))
     found = sorted((attempt.sample, attempt.turn) for attempt in finished.run.attempts)
@@ -187,7 +186,7 @@ def test_strategies_fill_samples_and_turns(
 def test_a_beam_of_copies_is_whole_with_fewer_kernels(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), again := FakeJudge())
     for _ in range(2):
-        finished = run(tmp_path / "run", tasks, writing(generations=3, strategy="beam"), FAST, levels=(2,))
+        finished = run(tmp_path / "run", tasks, writing(turns=3, strategy="beam"), FAST, levels=(2,))
         assert finished.whole and [attempt.turn for attempt in finished.run.attempts] == [0, 1, 2, 3, 4, 5, 6, 7]
     assert again.judged == [] and finished.run.settings["turns"] == 12
 
@@ -206,13 +205,13 @@ def test_skills_are_noted_and_their_selection_is_paid_for(tmp_path: Path, tasks:
 def test_a_half_sample_goes_on_from_its_log(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     """As a kill leaves it: attempts of a sample that is not whole are not counted, and its answers are not asked for again."""
     judged_by(monkeypatch, FakeJudge(), again := FakeJudge())
-    whole = run(tmp_path / "run", tasks, writing(samples=2, generations=3), FAST).run
+    whole = run(tmp_path / "run", tasks, writing(samples=2, turns=3), FAST).run
     first = whole.tasks[0].id
     lines = (tmp_path / "run" / ATTEMPTS).read_bytes().splitlines(keepends=True)
     (tmp_path / "run" / ATTEMPTS).write_bytes(b"".join(lines[:2]) + lines[2][:40])  # in the middle of the first sample's lines
     log = tmp_path / "run" / SAMPLES / first / "1" / "events.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-3]))
     shutil.rmtree(tmp_path / "run" / SAMPLES / whole.tasks[1].id)
-    resumed = run(tmp_path / "run", tasks, writing(samples=2, generations=3), FAST)
+    resumed = run(tmp_path / "run", tasks, writing(samples=2, turns=3), FAST)
     assert resumed.whole and keys(resumed.run) == keys(whole) and len(resumed.run.attempts) == 18
     assert Counter(task for task, _ in again.judged)[whole.tasks[2].id] == 0, "a task that has its logs is not judged again"

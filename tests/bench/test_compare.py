@@ -11,7 +11,7 @@ from worked import attempt, run_of
 
 from bottega.bench.compare import compare, sign_of, sign_test
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import json_text
+from bottega.core.files import json_text
 
 BASE = run_of(
     {"a": [[2.0]], "b": [[(1.0, 0.8, 1.2)]], "c": [["incorrect"]], "d": [[3.0]], "e": [["incorrect"]], "only": [[1.0]]},

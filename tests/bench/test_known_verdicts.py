@@ -23,7 +23,6 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict, Violation
-from bottega.episodes.budget import BudgetCaps
 
 FAST = {".": answer(kernel(2.0))}
 NOTE = "judged in base, the same text on the same task"
@@ -136,7 +135,7 @@ def test_a_run_that_was_judged_otherwise_is_refused(tmp_path: Path, tasks: Path,
     told = r"base: was judged otherwise: quick false then, true now; timeout 120.0 then, 9.0 now\. .*leave out known="
     with pytest.raises(UsageError, match=told):
         judging = {"quick": True, "timeout": 9.0}
-        run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"], judging=judging)
+        run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"], **judging)
     head = json.loads((tmp_path / "base" / BENCH).read_text())
     head["fingerprint"]["cpu"] = "another make"
     (tmp_path / "base" / BENCH).write_text(json.dumps(head))
@@ -165,6 +164,6 @@ def test_a_run_goes_on_with_its_own_verdicts_and_other_known_runs(tmp_path: Path
 
 def test_an_unfinished_run_is_known_as_far_as_it_came(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), arm := FakeJudge())
-    base = run(tmp_path / "base", tasks, writing(generations=2), FAST, caps=BudgetCaps(tokens=1))
+    base = run(tmp_path / "base", tasks, writing(turns=2), FAST, tokens=1)
     assert not base.whole and not base.run.attempts
     assert run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"]).whole and len(arm.judged) == 3

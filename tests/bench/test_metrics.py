@@ -13,8 +13,8 @@ from bottega.bench.attempt import BenchAttempt
 from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
+from bottega.core.files import json_text
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery.files import json_text
 
 FOUR = {
     "a": [["incorrect", 2.0], [None, 1.1]],

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bottega.bench.pass_at_k import best_of_weights, chances, expected_best, pass_at_k, usual_k
+from bottega.bench.scaling import best_of_weights, chances, expected_best, pass_at_k, usual_k
 
 
 def test_pass_at_k_by_hand() -> None:

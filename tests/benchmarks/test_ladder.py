@@ -18,8 +18,8 @@ from bottega.agents.answers.pipeline import DEPLOYMENT
 from bottega.backbone.chat import Message
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.writing import sampled
 
 TASK = """import torch
 from torch import nn

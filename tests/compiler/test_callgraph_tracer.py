@@ -72,6 +72,7 @@ def test_one_sandbox_records_one_after_the_other_and_each_once(tracer: CallGraph
     assert traced(tracer, task(2, before="# the same task")) == told(2) and recorder.tasks == drawn
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "before",
     [

@@ -48,6 +48,7 @@ def test_program_ids_and_lanes_are_cast_and_nothing_else() -> None:
     assert in_64_bits("acc = tl.zeros((BM, BN), tl.float32)") == "acc = tl.zeros((BM, BN), tl.float32)"
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
 def test_large_kernels_are_the_usual_text_with_casts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = texts(task)
@@ -66,6 +67,7 @@ def test_a_place_far_into_a_buffer_is_a_number() -> None:
     assert all(str(4194312 * 1024 // 2) in text for text in texts(half) if "index_in_part" not in text)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["chain", "layer_norm", "heads", "conv_strides", "pool_padded", "attend"])
 def test_small_kernels_keep_32_bits(name: str) -> None:
     task = next(task for task in (*SMALL, *WIDE) if task.name == name)
@@ -116,6 +118,7 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
         assert made
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("language", ["cpp", "cuda"])
 @pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
 def test_c_kernels_count_in_64_bits(task: Task, language: str) -> None:

@@ -20,6 +20,7 @@ def given(name: str) -> Task:
     return next(one for one in SMALL if one.name == name)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["linear_tail", "pools", "extremes"])
 def test_a_chain_ends_as_the_plain_build_does(name: str) -> None:
     (step,) = LibraryCompiler().build(given(name), "triton").steps
@@ -55,6 +56,7 @@ def test_what_has_no_kernel_is_refused() -> None:
         LibraryCompiler().build(Task(source, "sort", "", 1), "triton")
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("split", ["x.chunk(2, dim=-1)", "x.split(8, dim=-1)", "x.unflatten(-1, (2, 8)).unbind(-2)"])
 def test_a_part_that_is_handed_on_is_the_part_that_it_is_called(split: str) -> None:
     """As in a rotary embedding: the first half goes behind the second, and only the second is computed with."""

@@ -60,6 +60,7 @@ def test_what_only_the_kernel_library_understands_is_the_librarys_in_every_other
         assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != LIBRARY_FUNCTIONS.name)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])
 def test_heavy_calls_are_the_call_graphs_own_lines_and_their_parts_come_along(name: str) -> None:
     calls = [

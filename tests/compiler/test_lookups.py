@@ -31,6 +31,7 @@ def answer(name: str) -> tuple[str, CallGraph]:
     return written(whole, "", "terse", "", given.source, callgraph), callgraph
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
 def test_shapes_stand_in_the_callgraph_and_no_index_is_taken_apart(name: str) -> None:
     short, callgraph = answer(name)
@@ -47,6 +48,7 @@ def test_shapes_stand_in_the_callgraph_and_no_index_is_taken_apart(name: str) ->
     assert "HW" not in short and "_stride" not in short
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
 def test_an_answer_with_lookups_becomes_whole_and_is_not_flagged(name: str) -> None:
     given = next(one for one in LOOKUPS if one.name == name)

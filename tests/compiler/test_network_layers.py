@@ -118,6 +118,7 @@ def test_one_module_alone_is_no_network() -> None:
     assert all(layer_steps(given) == [] for given in SMALL if "Linear" in given.source and "Conv" not in given.source)
 
 
+@pytest.mark.rotates
 def test_a_long_network_is_taught_by_its_layers_alone() -> None:
     deep = RESIDUAL.replace("(16, 32, 2)]", "(16, 32, 2), (32, 32, 1), (32, 48, 2), (48, 48, 1)]").replace(
         "Linear(32, ", "Linear(48, "

@@ -54,6 +54,7 @@ def assigned(source: str) -> dict[str, str]:
     return {ast.unparse(node.targets[0]): ast.unparse(node.value) for node in lines}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
 def test_results_have_the_call_graphs_names_and_numbers(name: str, language: str) -> None:

@@ -39,6 +39,7 @@ def close(got: object, wanted: object) -> None:
         torch.testing.assert_close(one.double(), other.double(), rtol=2e-2 if loose else 2e-4, atol=1e-2 if loose else 2e-5)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("given", SMALL, ids=lambda given: given.name)
 def test_a_plan_computes_what_the_module_does(given: Task) -> None:
     understood = lower_task(given)

@@ -137,9 +137,10 @@ def test_nothing_but_the_cold_start_can_reach_it() -> None:
     root = Path(bottega.__file__).parent
     for path in root.rglob("*.py"):
         name = path.relative_to(root).as_posix()
-        if name.startswith(USERS):
+        text = path.read_text()
+        if name.startswith(USERS) or "trusted" not in text:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(text)):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not any("judge.trusted" in module for module in modules), name

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from docs.pages import DOCS, Page
 
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.choose import open_backbone
-from bottega.backbone.sampling import Sampling
 from bottega.core.candidate import Candidate
 from bottega.core.plugins import resolve
 from bottega.core.task import Task

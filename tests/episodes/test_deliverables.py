@@ -13,19 +13,18 @@ from pathlib import Path
 import pytest
 from episodes.decay import KERNEL, MODULE, WRONG
 
+from bottega.core import files
 from bottega.core.errors import BottegaError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
-from bottega.episodes.delivery import files
 from bottega.episodes.delivery.check import compared, open_result
 from bottega.episodes.delivery.final import FinalChoice, FinalKernel, RefusedKernel, again_in_words, missed, promising
 from bottega.episodes.delivery.hand_over import hand_over
-from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.optimized_file import Delivered
-from bottega.episodes.delivery.report import markdown
-from bottega.episodes.delivery.report_content import MOST_LINES, ReportContent, report_content
+from bottega.episodes.delivery.page import ReportPage, html, markdown
+from bottega.episodes.delivery.report import MOST_LINES, cut, report_page
 from bottega.episodes.delivery.result import Result, read_result
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import ModuleTask, Wanted, module_task_of
@@ -64,16 +63,18 @@ def settled(found: bool = True, told: list[Event] | None = None) -> FinalChoice:
     return FinalChoice(FinalKernel(attempts[1], Delivered(KERNEL, "load"), verdict(), "", 7.0))
 
 
-def content(found: bool = True, told: list[Event] | None = None, error: str = "") -> ReportContent:
+def content(found: bool = True, told: list[Event] | None = None, error: str = "") -> ReportPage:
     told = told or events()
-    return report_content(
+    return report_page(
         told, SUBJECT.task.id, SUBJECT, SETTINGS, settled(found, told), "all turns taken", error, "bottega check /x"
     )
 
 
 def delivered(folder: Path, found: bool = True) -> Result:
     folder.mkdir(exist_ok=True)
-    return hand_over(folder, events(), SUBJECT.task.id, SUBJECT, SETTINGS, None, settled(found), content(found))
+    return hand_over(
+        folder, events(), SUBJECT.task.id, SUBJECT, SETTINGS, None, settled(found), "all turns taken", "", "bottega check /x"
+    )
 
 
 def test_a_report_tells_the_path_the_diff_and_what_it_took() -> None:
@@ -120,9 +121,9 @@ def second_best() -> FinalChoice:
     return FinalChoice(None, [RefusedKernel(attempt, again_in_words(ONLY_EAGER, "compile"))], kept)
 
 
-def told_of(found: FinalChoice, *baselines: str) -> ReportContent:
+def told_of(found: FinalChoice, *baselines: str) -> ReportPage:
     settings = replace(SETTINGS, baselines=baselines)
-    return report_content(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
+    return report_page(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
 
 
 def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
@@ -134,7 +135,9 @@ def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(
     assert "judged again in full it is slower: 0.80× (0.70 to 0.90) against compile; 3.00× (2.70 to 3.30) against eager" in page
     assert "module as it is" not in text + page
     settings = replace(SETTINGS, baselines=("compile",))
-    result = hand_over(tmp_path, events(), SUBJECT.task.id, SUBJECT, settings, None, second_best(), told)
+    result = hand_over(
+        tmp_path, events(), SUBJECT.task.id, SUBJECT, settings, None, second_best(), "all turns taken", "", "bottega check /x"
+    )
     assert result.outcome == "none" and result.missed == sentence and result.claim == {}
     assert result.kept == "faster_than_eager.py" and result.kept_claim["eager"].low == 2.7
     assert (tmp_path / result.kept).read_text() == KERNEL and not (tmp_path / "optimized.py").exists()
@@ -149,7 +152,7 @@ def test_a_result_says_which_baseline_the_best_is() -> None:
     told = told_of(FinalChoice(FinalKernel(attempt, Delivered(KERNEL, "load"), verdict_of_best)), "best")
     text = markdown(told)
     assert "a kernel that beats best" in text and "**1.40× (1.30 to 1.50)** against best (autotune)" in text
-    assert "against best | tokens" in text
+    assert "| against best | tokens |" in text
 
 
 def test_a_kernel_that_is_faster_and_cannot_be_handed_over_is_not_called_slow() -> None:
@@ -185,7 +188,7 @@ class Tags(HTMLParser):
 
 
 def test_hostile_text_stays_text_in_html() -> None:
-    told = report_content(
+    told = report_page(
         events(HOSTILE, HOSTILE), SUBJECT.task.id, SUBJECT, SETTINGS, settled(False, events(HOSTILE, HOSTILE)), HOSTILE, HOSTILE, "bottega check /x"
     )  # fmt: skip
     page = html(told)
@@ -216,8 +219,8 @@ def test_hostile_text_cannot_leave_its_fence_in_markdown() -> None:
 
 
 def test_an_endless_kernel_is_cut_in_the_report() -> None:
-    (attempt, _) = content(True, events("\n".join(f"line {n}" for n in range(50_000)))).attempts[1], None
-    assert attempt.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in attempt.changed
+    changed = cut("\n".join(f"line {n}" for n in range(50_000)))
+    assert changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in changed
 
 
 def test_a_result_names_what_its_claim_rests_on(tmp_path: Path) -> None:

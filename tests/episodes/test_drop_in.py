@@ -261,6 +261,7 @@ def test_a_module_that_is_moved_to_another_type_falls_back_and_comes_back(pair: 
     assert "parameter linear.weight has another memory layout" in module.fallbacks
 
 
+@pytest.mark.rotates
 @torch.no_grad()
 def test_compiled_code_calls_the_kernel_and_traced_code_the_original(pair: tuple[Any, Any]) -> None:
     module, original = pair

@@ -114,6 +114,7 @@ def process_group(tmp_path: Any) -> Any:
     dist.destroy_process_group()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("change", "answers"), CASES, ids=lambda value: getattr(value, "__name__", value))
 def test_a_delivered_module_survives(change: Callable[[Any], Any], answers: str, process_group: Any) -> None:
     optimized, task = made()
@@ -134,6 +135,7 @@ def test_a_delivered_module_survives(change: Callable[[Any], Any], answers: str,
             torch.testing.assert_close(changed(smaller), reference(smaller, scale), atol=1e-2, rtol=1e-2)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("change", [compiled, deep_copied, pickled, hooked, data_parallel], ids=lambda value: value.__name__)
 def test_gradients_are_those_of_the_original(change: Callable[[Any], Any], process_group: Any) -> None:
     optimized, task = made()

@@ -163,8 +163,8 @@ def test_the_fastest_is_handed_over_whoever_wrote_it(tmp_path: Path, speed: floa
     finished = run(tmp_path / "run", [answer(kernel(speed))], request(turns=1, drafts=1), draft_source=Rule())
     assert finished is not None and (finished.result.node, finished.result.author) == (node, author)
     assert finished.result.writers == {"rule 1": {"faster": 1}, "the model": {"faster": 1}}
-    assert f"- written by {words}" in (tmp_path / "run" / "report.md").read_text()
-    assert f"The kernel was written by {words}." in (tmp_path / "run" / "report.html").read_text()
+    assert f"- written by: {words}" in (tmp_path / "run" / "report.md").read_text()
+    assert f"written by: {words}" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_draft_is_handed_over_where_the_model_never_answers(tmp_path: Path) -> None:

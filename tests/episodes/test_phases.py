@@ -16,7 +16,7 @@ import pytest
 
 from bottega.backbone import engine as place
 from bottega.backbone.engine import Engine
-from bottega.episodes.phases import ModelLock, Phases, share_device
+from bottega.episodes.phases import Phases, share_device
 from bottega.judge.device_lock import Lease, open_lease
 
 
@@ -244,7 +244,7 @@ class Speaks:
 @pytest.fixture
 def busy() -> Iterator[tuple[Busy, Engine, Phases]]:
     runner = Busy()
-    engine = Engine(runner, (), lambda ids: "")  # type: ignore[arg-type]
+    engine = Engine(runner, ())  # type: ignore[arg-type]
     client = Speaks(Local(engine))
     phases = share_device(client)  # type: ignore[arg-type]
     assert share_device(client) is phases  # type: ignore[arg-type]
@@ -349,8 +349,7 @@ def test_a_model_elsewhere_needs_no_phases() -> None:
         backbone = object()
 
     assert share_device(Server()).device == ""  # type: ignore[arg-type]
-    lock = ModelLock(Phases("cuda"), Lease(open_lease("cuda")))
-    assert lock.phases.device == "cuda:0"
+    assert Phases("cuda").device == "cuda:0"
 
 
 def test_a_real_model_answers_alike_before_and_after_a_phase_of_judging() -> None:

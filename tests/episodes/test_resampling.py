@@ -22,8 +22,8 @@ from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.request import differences
-from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.writing import sampled
 
 FAULTY = answer(kernel("compile_error") + "\n\ndef f():\n    return nowhere\n")
 OTHER = FAULTY.replace("nowhere", "elsewhere")

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from episodes.decay import TASK, FakeJudge, answer, asked, episode_context, kernel
 
-from bottega.backbone.chat import Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import Message, Sampling
 from bottega.core.episode import Episode
 from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
 from bottega.core.skill import Conditions, Skill, SkillState
@@ -197,7 +196,7 @@ def test_a_prompt_has_room_also_where_answers_may_be_longer_than_the_context(tmp
 
 
 def test_a_task_that_does_not_fit_the_context_is_one_clear_error(tmp_path: Path) -> None:
-    from bottega.backbone.failures import ContextError
+    from bottega.backbone.reply import ContextError
 
     with pytest.raises(ContextError, match="longer context"):
         run(episode_context(tmp_path, ["none"], context=600), replace(SETTINGS, schemes=0, select="none"))

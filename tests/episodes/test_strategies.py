@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
 
-from bottega.backbone.chat import Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import Message, Sampling
 from bottega.core.errors import BackboneError
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.settings import EpisodeSettings

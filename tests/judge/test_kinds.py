@@ -304,6 +304,7 @@ CLASSIFIER = Case(
 )
 
 
+@pytest.mark.rotates
 def test_the_outputs_of_a_transformers_model_are_told_by_their_keys(judge: Judge) -> None:
     for output in (CLASSIFIER.output, CLASSIFIER.twin):
         right = judged(judge, CLASSIFIER, output)

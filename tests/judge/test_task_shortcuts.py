@@ -46,6 +46,7 @@ def problems(judge: Judge, forward: str) -> tuple[bool, dict[str, str]]:
     return report["fit"], {problem["name"]: problem["detail"] for problem in report["problems"]}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", UNFIT)
 def test_the_problem_is_named(judge: Judge, name: str) -> None:
     fit, found = problems(judge, UNFIT[name])

@@ -21,6 +21,7 @@ def run_alone(source: str, folder: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "body",
     [

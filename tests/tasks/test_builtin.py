@@ -75,6 +75,7 @@ def test_source_at_a_size_is_plain(name: str, size: str) -> None:
     assert set(FAMILIES) & set(task.tags)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", NAMES)
 def test_gpu_size_fits_together_and_fits_the_device(name: str) -> None:
     namespace = namespace_of(load_task(f"builtin:{name}", size="gpu"))
@@ -86,9 +87,8 @@ def test_gpu_size_fits_together_and_fits_the_device(name: str) -> None:
     assert outputs and sum(sizes) <= 2e9
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if place % 4 else []) for place, name in enumerate(NAMES)]
-)
+@pytest.mark.rotates
+@pytest.mark.parametrize("name", NAMES)
 def test_cpu_size_is_judgeable(name: str) -> None:
     model, inputs = built(name)
     outputs = forward(model, inputs)

@@ -19,6 +19,7 @@ SETS = {
 }
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("folder", SETS)
 def test_every_module_is_a_task_of_its_level(folder: str) -> None:
     by_level = SETS[folder]

@@ -17,10 +17,9 @@ from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
 
 from bottega.core.errors import TrainingError  # noqa: E402
 from bottega.train.checkpoint import Checkpoints, random_states, set_random_states  # noqa: E402
-from bottega.train.optimiser import Optimiser  # noqa: E402
+from bottega.train.optimiser import Optimiser, update  # noqa: E402
 from bottega.train.policy import Policy  # noqa: E402
 from bottega.train.settings import LossSettings, OptimiserSettings  # noqa: E402
-from bottega.train.update import update  # noqa: E402
 
 
 class Run:

@@ -15,11 +15,14 @@ from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
 from bottega.core.errors import TrainingError  # noqa: E402
 from bottega.train.lm_head_loss import head_logprobs, head_loss  # noqa: E402
 from bottega.train.loss import denominator, means, measures, token_losses  # noqa: E402
-from bottega.train.optimiser import Optimiser, rate  # noqa: E402
+from bottega.train.optimiser import (  # noqa: E402
+    Optimiser,
+    rate,
+    update,
+)
 from bottega.train.packing import pack  # noqa: E402
 from bottega.train.policy import Policy, with_logprobs  # noqa: E402
 from bottega.train.settings import LossSettings, OptimiserSettings  # noqa: E402
-from bottega.train.update import update  # noqa: E402
 
 NAN = math.nan
 

@@ -9,8 +9,7 @@ import pytest
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
-from bottega.train.rejection.coverage import keep_probability, reject_by_coverage
-from bottega.train.rejection.mismatch import reject_by_mismatch
+from bottega.train.rejection_sampling import keep_probability, reject_by_coverage, reject_by_mismatch
 from bottega.train.settings import CoverageSettings, MismatchSettings
 
 

@@ -121,6 +121,7 @@ def test_the_source_library_is_left_alone(tmp_path: Path) -> None:
         assert library.version == before
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "moment",
     [
@@ -316,6 +317,7 @@ def test_an_alarm_stops_the_run_with_a_checkpoint_when_asked(tmp_path: Path, mon
     assert [e.ended for e in read_events(tmp_path / "run") if isinstance(e, RunEnded)] == ["entropy fell", "all steps taken"]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     ("override", "roles", "used"),
     [

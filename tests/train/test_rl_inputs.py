@@ -14,7 +14,7 @@ from bottega.core.verdict import Outcome  # noqa: E402
 from bottega.judge.judge import Judge  # noqa: E402
 from bottega.languages import candidate_from  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.rl_inputs import open_inputs  # noqa: E402
+from bottega.train.rollout import open_inputs  # noqa: E402
 
 ENDLESS = "while True: pass  # class ModelNew"
 

@@ -21,7 +21,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
 from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, sibling_of  # noqa: E402
-from bottega.train.alarms import AlarmRules, alarms  # noqa: E402
+from bottega.train.alarms import alarms  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.reading import Reading  # noqa: E402
 from bottega.train.rollout import tasks_of_step  # noqa: E402
@@ -47,7 +47,7 @@ def test_a_sibling_shares_most_tags() -> None:
     assert sibling_of(known[0], known[:1]) is None
 
 
-RULES = AlarmRules(window=2)
+WINDOW = 2
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ RULES = AlarmRules(window=2)
     ],
 )
 def test_alarms_compare_a_run_with_its_own_past(name: str, values: list[float], told: str) -> None:
-    found = alarms([{name: value} for value in values], RULES)
+    found = alarms([{name: value} for value in values], WINDOW)
     assert bool(found) is bool(told)
     assert told in " ".join(found)
 

@@ -35,13 +35,12 @@ def test_turns_merge_while_each_prompt_begins_with_everything_before_it() -> Non
     assert not merged.imitation.any()
 
 
-def test_a_dropped_turn_is_read_but_not_learned() -> None:
+def test_a_turn_without_an_advantage_is_read_but_not_learned() -> None:
     held = trace(turn((1, 2), (3, 4)), turn((1, 2, 3, 4, 5), (6,)))
-    credits = {("t", 0): 1.0, ("t", 1): 1.0}
-    (row,) = policy_rows([held], credits, 100, drops=lambda name, number: number == 0).rows
+    (row,) = policy_rows([held], {("t", 1): 1.0}, 100).rows
     assert row.ids.tolist() == [1, 2, 3, 4, 5, 6]
     assert row.policy.tolist() == [0, 0, 0, 0, 0, 1]
-    assert policy_rows([held], credits, 100, drops=lambda name, number: True).rows == []
+    assert policy_rows([held], {}, 100).rows == []
 
 
 def test_what_cannot_be_learned_is_told() -> None:
@@ -54,8 +53,8 @@ def test_what_cannot_be_learned_is_told() -> None:
 
 
 def test_imitation_weighs_the_answer_alone() -> None:
-    row = imitation_row([1, 2, 3], [4, 5], weight=0.5)
-    assert row.imitation.tolist() == [0, 0, 0, 0.5, 0.5]
+    row = imitation_row([1, 2, 3], [4, 5])
+    assert row.imitation.tolist() == [0, 0, 0, 1, 1]
     assert row.learned.tolist() == [False, False, False, True, True]
 
 

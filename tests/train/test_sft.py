@@ -20,18 +20,17 @@ torch = pytest.importorskip("torch")
 from tiny import one_thread, saved_tiny  # noqa: E402, F401
 from typer.testing import CliRunner  # noqa: E402
 
-from bottega.backbone.chat import Message  # noqa: E402
+from bottega.backbone.chat import Message, Sampling, TokenRequest  # noqa: E402
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.backbone.local import LocalBackbone  # noqa: E402
-from bottega.backbone.sampling import Sampling  # noqa: E402
-from bottega.backbone.tokens import TokenRequest  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
 from bottega.train.conversations import read_samples  # noqa: E402
+from bottega.train.metrics import TrainingStarted  # noqa: E402
 from bottega.train.run_directory import data_of, resumed_config  # noqa: E402
-from bottega.train.sft import SftStarted, sft  # noqa: E402
+from bottega.train.sft import sft  # noqa: E402
 
 SMALL = ["data.longest=32", "data.pack_tokens=64", "data.batch_tokens=128", "data.epochs=4", "checkpoint.every=3", "log.eval_every=5",
          "optimiser.lr=3e-3", "optimiser.warmup=2", "model.device=cpu", "log.tensorboard=false"]  # fmt: skip
@@ -83,8 +82,8 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
         tmp_path / "run",
         on_event=heard.append,
     )
-    begun = next(event for event in heard if isinstance(event, SftStarted))
-    assert len(begun.samples.held_out) == 6
+    begun = next(event for event in heard if isinstance(event, TrainingStarted))
+    assert "6 held out" in begun.what
     told = figures(tmp_path / "run")
     assert told["train/1"]["nll"] > 3
     assert told[f"train/{finished.steps}"]["nll"] < 0.2
@@ -224,7 +223,7 @@ def test_lessons_are_what_the_model_will_be_asked_to_draw(school: tuple[Path, li
 
 
 def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_path: Path) -> None:
-    from bottega.app.sft_command import app
+    from bottega.app.training_command import sft_app as app
 
     data, settings = school
     out = tmp_path / "run"
@@ -241,16 +240,15 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
 def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
     from rich.console import Console
 
-    from bottega.app.sft_display import SftProgress
-    from bottega.train.conversations import SftData
+    from bottega.app.training_display import TrainingProgress
 
-    sample = SftProgress()
+    sample = TrainingProgress()
     past = (
         Measured("train/1", 1, {"loss": 3.0}),
         Measured("train/2", 2, {"loss": 1.0}, "odd"),
         Measured("eval/2", 2, {"nll": 2.5}),
     )
-    assert "4 steps, 2 of them done" in sample.hear(SftStarted(SftData([], []), 4, 2, "a-model", 10, 10, past))
+    assert "4 steps, 2 of them done" in sample.hear(TrainingStarted(4, 2, "a-model", 10, 10, "rows", past=past))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(sample.render())
     panel = console.export_text()

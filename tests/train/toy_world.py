@@ -37,7 +37,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.validation import admit_data  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.rl_inputs import RlInputs  # noqa: E402
+from bottega.train.rollout import RlInputs  # noqa: E402
 from bottega.train.settings import Config  # noqa: E402
 
 LETTERS = {"red": "a", "green": "b", "blue": "c"}

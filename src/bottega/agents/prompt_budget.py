@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bottega.backbone.chat import Message
-from bottega.backbone.failures import ContextError
-from bottega.backbone.pricing import MESSAGE_TOKENS
+from bottega.backbone.ledger import MESSAGE_TOKENS
+from bottega.backbone.reply import ContextError
 
 Plan = TypeVar("Plan")
 

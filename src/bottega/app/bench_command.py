@@ -15,25 +15,18 @@ from bottega.app.bench_display import BenchProgress, checked_line, show, show_ve
 from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
-from bottega.app.settings.bench import BenchCommandSettings
 from bottega.app.terminal import print_json, say
-from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
-from bottega.backbone.ledger import Spent
-from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import BenchAttempt
-from bottega.bench.session import STARTER, BenchFinished, BenchRequest, run_session
-from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
-from bottega.bench.shard import devices_named, kind_of
+from bottega.bench.session import BenchFinished, run_session
+from bottega.bench.settings import BenchSettings
+from bottega.bench.shard import devices_named
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
-from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
-from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.languages import choose_language
 
 WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
@@ -48,11 +41,11 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 @configured(
     app,
-    BenchCommandSettings,
+    BenchSettings,
     "TASKS",
     "Folders of tasks (KernelBench's level1/ … or any), data sets, kernelbench:level1, builtin or builtin:NAME.",
 )
-def bench_command(given: Given[BenchCommandSettings]) -> None:
+def bench_command(given: Given[BenchSettings]) -> None:
     """Measure who writes how good kernels: every kernel of a task set judged, in KernelBench's terms and in stricter ones.
 
     A model over KernelBench's first two levels, four samples of three turns each, on every GPU of the machine:
@@ -96,34 +89,22 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (settings.backbone is None) == (settings.candidates is None):
         raise UsageError("give either --backbone, to have kernels written, or --candidates, to judge kernels that others wrote")
-    check_context(settings.context)
-    kind = kind_of(devices[0])
-    wanted = BenchSettings(
-        tuple(given.words),
-        BenchJudgeSettings(
-            kind, baselines, settings.precision, settings.mode, settings.quick, settings.timeout, settings.require_kernel
-        ),
-        None if settings.backbone is None else writing_for(settings, settings.backbone, kind),
-        settings.name,
-        tuple(sorted(set(settings.levels))),
-        settings.only,
-        settings.limit,
-        "" if settings.candidates is None else str(settings.candidates),
-    )
-    prices = None
     if settings.backbone is not None:
-        prices = chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
-    caps = BudgetCaps(tokens=settings.tokens, money=settings.money)
-    command = shlex.join(["bottega", *sys.argv[1:]])
+        settings.prices(settings.backbone)
     folder = settings.out if settings.out is not None else next_folder("bench", Path(), resume=False)
-    request = BenchRequest(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
     display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
-
-    def client(spent: Sequence[BenchAttempt]) -> Client:
-        return _client(settings, prices, spent)
-
+    work = run_session(
+        settings,
+        given.words,
+        folder,
+        devices,
+        lambda spent: _client(settings, spent),
+        display.say,
+        display.hear,
+        command=shlex.join(["bottega", *sys.argv[1:]]),
+    )
     with display:
-        finished = asyncio.run(cancelled_by_signal(run_session(request, client, display.say, display.hear)))
+        finished = asyncio.run(cancelled_by_signal(work))
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -131,7 +112,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
 
 
-def refuse_without_effect(given: Given[BenchCommandSettings]) -> None:
+def refuse_without_effect(given: Given[BenchSettings]) -> None:
     """Raises for what was said on the command line and would change nothing."""
     settings = given.settings
     if settings.record is not None:
@@ -146,30 +127,6 @@ def refuse_without_effect(given: Given[BenchCommandSettings]) -> None:
         raise UsageError(f"{', '.join(surplus)}: has no effect {without}; leave it out")
 
 
-def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> BenchWriterSettings:
-    """What the user did not say is chosen by the backbone and the device."""
-    style = prompt_style(backbone, settings.style)
-    return BenchWriterSettings(
-        backbone=backbone,
-        language=choose_language(settings.language, kind),
-        samples=settings.samples,
-        strategy=settings.strategy,
-        generations=settings.turns,
-        width=settings.width,
-        branch=settings.branch,
-        library=_library(settings.library),
-        selection=settings.selection,
-        unproved=not settings.proved_only,
-        temperature=temperature_for(backbone, settings.samples * settings.turns, settings.temperature),
-        max_tokens=answer_tokens(backbone, settings.max_tokens),
-        context=settings.context,
-        style=style,
-        redraws=resample_count(style, settings.resamples),
-        prompts=str(settings.prompts.resolve()) if settings.prompts is not None else "",
-        seed=settings.seed or 0,
-    )
-
-
 def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished)
@@ -180,7 +137,7 @@ def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     print_json(told)
 
 
-def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSettings, workers: int) -> int:
+def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, workers: int) -> int:
     def watch(one: Any) -> None:
         if not settings.quiet:
             say(checked_line(one), err=True)
@@ -199,24 +156,11 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE
 
 
-def _client(settings: BenchCommandSettings, prices: Prices | None, earlier: Sequence[BenchAttempt]) -> Client:
+def _client(settings: BenchSettings, earlier: Sequence[BenchAttempt]) -> Client:
     usage = Usage(
         sum(attempt.prompt_tokens for attempt in earlier),
         sum(attempt.output_tokens for attempt in earlier),
         sum(attempt.money for attempt in earlier),
     )
-    return open_budgeted(
-        str(settings.backbone),
-        prices=prices,
-        context=settings.context,
-        tokens=settings.tokens,
-        money=settings.money,
-        spent=Spent(usage, sum(1 + attempt.redrawn for attempt in earlier)),
-        concurrency=64,
-    )
-
-
-def _library(word: str) -> str:
-    if word in ("none", ""):
-        return ""
-    return word if word == STARTER else str(Path(word).resolve())
+    answers = sum(1 + attempt.redrawn for attempt in earlier)
+    return settings.client(str(settings.backbone), usage, answers, concurrency=64)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
+from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from bottega.app.bench_figures import counted, print_page
-from bottega.app.display import clock
+from bottega.app.display import RunProgress, clock
 from bottega.app.report_bench import short_page
 from bottega.app.terminal import Terminal
 from bottega.bench.attempt import BenchAttempt
@@ -25,27 +24,21 @@ NO_KERNEL = "no kernel"
 COLOURS = {"holds": "bold green", "does not hold": "bold red"}
 
 
-class BenchProgress:
-    """The state of a run as its events tell it; `display` draws it."""
-
-    stage = ""
+class BenchProgress(RunProgress):
+    counted = "samples"
 
     def __init__(self, baseline: str) -> None:
+        super().__init__("reading the tasks and the model")
         self.baseline = baseline
         self.begun: BenchStarted | None = None
-        self.since = time.monotonic()
-        self.kept = 0
-        """Samples of this session."""
         self.outcomes: Counter[str] = Counter()
         self.tokens = 0
         self.money = 0.0
-        self.lines: deque[str] = deque(maxlen=6)
-        self.notes: deque[str] = deque(maxlen=4)
 
     def hear(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
-        """A line for whoever has no panel."""
         if isinstance(event, BenchStarted):
-            self.begun, self.since = event, time.monotonic()
+            self.begun = event
+            self.begin(event.samples, event.done)
             earlier = f", {event.done} of them done" if event.done else ""
             sizes = ((event.tasks, "task"), (event.samples, "sample"))
             told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
@@ -55,7 +48,7 @@ class BenchProgress:
         if isinstance(event, SampleFailed):
             self.notes.append(event.text)
             return f"! {event.text}"
-        self.kept += 1
+        self.reach(self.done + 1)
         for attempt in event.attempts:
             self.outcomes[NO_KERNEL if attempt.verdict is None else attempt.verdict.outcome.value] += 1
             self.tokens += attempt.prompt_tokens + attempt.output_tokens
@@ -63,39 +56,16 @@ class BenchProgress:
         first = event.attempts[0]
         line = f"{event.task.name} #{first.sample}: {', '.join(attempt_text(attempt, self.baseline) for attempt in event.attempts)}"
         self.lines.append(line)
-        return f"[{self.done}/{self.whole}{f', {self.left} left' if self.left else ''}] {line}"
+        return f"[{self.done}/{self.whole}{self.left}] {line}"
 
-    @property
-    def whole(self) -> int:
-        return self.begun.samples if self.begun is not None else 0
-
-    @property
-    def done(self) -> int:
-        return self.kept + (self.begun.done if self.begun is not None else 0)
-
-    @property
-    def left(self) -> str:
-        if not self.kept or self.done >= self.whole:
-            return ""
-        return clock((time.monotonic() - self.since) / self.kept * (self.whole - self.done))
-
-    def render(self) -> RenderableType:
-        if self.begun is None:
-            return Text("reading the tasks and the model", "dim")
-        grid = Table.grid(padding=(0, 2))
-        grid.add_row("samples", Text(f"{self.done} of {self.whole}{f', {self.left} left' if self.left else ''}"))
-        grid.add_row("", ProgressBar(total=max(1, self.whole), completed=self.done, width=60))
+    def rows(self) -> Iterator[tuple[str, Text]]:
+        assert self.begun is not None
         if now := self.begun.phases.now.text:
-            grid.add_row("now", Text(now))
-        grid.add_row("outcomes", Text(counted(self.outcomes.most_common())))
+            yield "now", Text(now)
+        yield "outcomes", Text(counted(self.outcomes.most_common()))
         if self.tokens:
-            grid.add_row("tokens", Text(f"{self.tokens:,}{f', {self.money:.4f} spent' if self.money else ''}"))
-        grid.add_row("time", Text(f"{clock(time.monotonic() - self.since)} on {', '.join(self.begun.devices)}"))
-        for line in self.lines:
-            grid.add_row("", Text(line, "dim", overflow="ellipsis", no_wrap=True))
-        for note in self.notes:
-            grid.add_row("", Text(note, "yellow", overflow="ellipsis", no_wrap=True))
-        return grid
+            yield "tokens", Text(f"{self.tokens:,}{f', {self.money:.4f} spent' if self.money else ''}")
+        yield "time", Text(f"{clock(time.monotonic() - self.since)} on {', '.join(self.begun.devices)}")
 
 
 def attempt_text(attempt: BenchAttempt, baseline: str) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 
 from rich.table import Table
 
-from bottega.app.report_page import ReportPage
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.bootstrap import Estimate
+from bottega.bench.metrics import TaskGroup
+from bottega.episodes.delivery.page import ReportPage
 
 NONE = "–"
+GROUP_COLUMNS = ("correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
 
 
 def share(estimate: Estimate) -> str:
@@ -27,6 +29,12 @@ def speed(estimate: Estimate, over: bool = False) -> str:
         return NONE
     told = f"{_times(estimate.point)}×{_ends(estimate, _times)}"
     return f"{told}, {tasks(estimate.over)}" if over else told
+
+
+def group_cells(group: TaskGroup) -> tuple[str, ...]:
+    """The figures of some tasks in one row, under `GROUP_COLUMNS`."""
+    shares, speeds = (group.correct, group.fast[1.0], group.sure[1.0]), group.speeds
+    return *map(share, shares), *map(speed, (speeds.geometric_mean, speeds.median, speeds.kept))
 
 
 def tasks(count: int) -> str:
@@ -61,7 +69,7 @@ def print_page(page: ReportPage) -> None:
         plain.print(f"! {warning}", style="bold yellow", soft_wrap=not plain.is_terminal)
     for name, told in page.facts:
         plain.print(f"{name}: {told}", soft_wrap=not plain.is_terminal)
-    for rows in (*page.tables, *page.later):
+    for rows in page.tables:
         table = Table(title=rows.title, title_justify="left")
         for place, column in enumerate(rows.columns):
             table.add_column(column, overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)

@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from bottega import __version__
-from bottega.app.groups import LazyCommands
 from bottega.app.judge_command import demo_command, judge_command
 from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
+
+GROUPS = {
+    "optimize": "bottega.app.optimize_command",
+    "capture": "bottega.app.capture_command",
+    "check": "bottega.app.check_command",
+    "skills": "bottega.app.skills_command",
+    "tasks": "bottega.app.tasks_command",
+    "data": "bottega.app.data_command",
+    "sft": "bottega.app.training_command:sft_app",
+    "train": "bottega.app.training_command:train_app",
+    "model": "bottega.app.model_command",
+    "bench": "bottega.app.bench_command",
+    "compare": "bottega.app.compare_command",
+    "report": "bottega.app.report_command",
+    "dashboard": "bottega.app.dashboard_command",
+    "settings": "bottega.app.settings_command",
+}
+
+
+class LazyCommands(TyperGroup):
+    """The commands that the application registers, and these groups beside them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in GROUPS:
+            module, _, name = GROUPS[cmd_name].partition(":")
+            command = typer.main.get_command(getattr(import_module(module), name or "app"))
+            command.name = cmd_name
+            return command
+        return super().get_command(ctx, cmd_name)
+
 
 app = typer.Typer(
     name="bottega",

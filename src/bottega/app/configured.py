@@ -10,14 +10,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand
 
 from bottega.core.errors import UsageError
 from bottega.core.settings import (
-    Section,
+    CommandSettings,
     SettingsLayer,
     keys,
     overrides_of,
@@ -30,24 +30,16 @@ from bottega.core.settings import (
 PRESETS = "bottega.app.presets"
 COMMANDS = {
     "optimize": "bottega.app.settings.optimize:OptimizeSettings",
-    "bench": "bottega.app.settings.bench:BenchCommandSettings",
+    "bench": "bottega.bench.settings:BenchSettings",
     "data build": "bottega.app.settings.data_build:DataBuildSettings",
-    "tasks synth": "bottega.app.settings.tasks_synth:TasksSynthSettings",
-    "skills verify": "bottega.app.settings.skills_verify:SkillsVerifySettings",
+    "tasks synth": "bottega.app.synth_command:TasksSynthSettings",
+    "skills verify": "bottega.app.skills_proving:SkillsVerifySettings",
     "sft": "bottega.train.settings:Config",
     "train": "bottega.train.settings:Config",
 }
 """Commands with settings, and where their models are."""
 TABLES = tuple(name.replace(" ", "-") for name in COMMANDS)
 _SETTING = re.compile(r"[A-Za-z_][\w.]*\s*=")
-
-
-class CommandSettings(Section):
-    """All settings of one command. A key that several words of a command line name in another way has an alias."""
-
-    command: ClassVar[str]
-    flags: ClassVar[tuple[str, ...]]
-    """Keys that are flags too; with `--preset` and `--config` ten at most."""
 
 
 C = TypeVar("C", bound=CommandSettings)

@@ -12,7 +12,7 @@ import typer
 
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import write
+from bottega.core.files import write
 
 HOST, PORT = "127.0.0.1", 8766
 

@@ -20,7 +20,6 @@ from bottega.app.configured import Given, configured
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
@@ -34,6 +33,7 @@ from bottega.data.task_columns import load_task_records
 from bottega.data.teachers import TEACHERS
 from bottega.data.teachers.chosen import compiler_pool_for, family_of, teacher_pool_for
 from bottega.data.trust import must_be_trusted
+from bottega.episodes.writing_settings import LANGUAGE_NAMES
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.judge.trusted.judge import TIMEOUT_SECONDS

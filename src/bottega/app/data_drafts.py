@@ -15,14 +15,14 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.terminal import say
 from bottega.core.draft import Drafts
 from bottega.core.errors import UsageError
+from bottega.core.files import write
 from bottega.core.task import Task
 from bottega.data.drafts import BUILDER, drafts_of
 from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
-from bottega.episodes.delivery.files import write
+from bottega.episodes.writing_settings import LANGUAGE_HELP
 from bottega.languages import choose_language
 from bottega.tasks.load import load_tasks
 

@@ -49,7 +49,7 @@ def pack_command(
         raise UsageError("--step and --max-mb say the same thing twice: leave one out")
     if out.suffix != ".difference":
         raise UsageError(f"{out}: a difference is called FILE.difference, so that embedded:FILE.difference opens it")
-    from bottega.episodes.delivery.files import write
+    from bottega.core.files import write
     from bottega.train.model_card import card_for, card_text
     from bottega.train.shipping import MEGABYTE, agreement, pack
 

@@ -18,7 +18,6 @@ from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.optimize_run import request_for, run_request, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
-from bottega.backbone.budgeted import check_context, chosen_prices
 from bottega.core.errors import UsageError
 from bottega.core.verdict import BEST
 from bottega.episodes.delivery.result import Interval
@@ -86,8 +85,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         raise UsageError(
             f"name one module: a Python file or a task such as builtin:star_relu, not {len(given.words)} arguments"
         )
-    check_context(settings.context)
-    chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
+    settings.prices(settings.backbone)
     wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function)
     several = _several(given, wanted)
     if several is not None:

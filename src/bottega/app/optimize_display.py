@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from bottega.app.display import clock
+from bottega.app.display import RunProgress, clock
 from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import BudgetCaps
 
-LINES = 6
 SEARCHING = "searching"
 ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best so far"
 
 
-class OptimizeProgress:
+class OptimizeProgress(RunProgress):
     """A run so far, as its events tell it."""
 
     def __init__(self, caps: BudgetCaps, baseline: str) -> None:
+        super().__init__()
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0
@@ -33,12 +32,11 @@ class OptimizeProgress:
         """Of drafts; everything else is the model's."""
         self.repeated = 0
         """Answers that were kernels which had been judged before."""
-        self.waiting: set[str] = set()
+        self.waiting_for: set[str] = set()
         """Kernels that were written and have no verdict yet."""
         self.stage = "bringing the module up"
         self.now, self.drafts = ASKING, 0
         self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
-        self.lines: list[str] = []
 
     def hear(self, event: Event) -> str:
         """Take an event in; what it says in one line, if it is worth one."""
@@ -48,7 +46,7 @@ class OptimizeProgress:
             self.money += turn.cost
         line = self._line(event)
         if line:
-            self.lines = [*self.lines, line][-LINES:]
+            self.lines.append(line)
         self.last = event.at
         if line and isinstance(event, Judged) and not is_final(event):
             self.drafts -= 1
@@ -75,7 +73,7 @@ class OptimizeProgress:
             if event.turn.fault:
                 self.outcomes[NO_KERNEL] += 1
                 return f"{self.kernels:3}  {event.node}  no kernel: {' '.join(event.turn.fault.split())[:100]}"
-            self.waiting.add(event.node)
+            self.waiting_for.add(event.node)
             if event.author:
                 self.authors[event.node] = event.author
         if isinstance(event, Judged):
@@ -92,7 +90,7 @@ class OptimizeProgress:
         told, author = self._against(event.verdict), self.authors.get(event.node, THE_MODEL)
         if is_final(event):
             return f"judged again: {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
-        self.waiting.discard(event.node)
+        self.waiting_for.discard(event.node)
         if event.same_as:
             self.repeated += 1
             return ""
@@ -121,16 +119,11 @@ class OptimizeProgress:
         left = f", {clock(max(0.0, caps.seconds - self.seconds))} left" if caps.seconds else ""
         return [*rows, ("time", f"{clock(self.seconds)}{left}")]
 
-    def render(self) -> RenderableType:
-        grid = Table.grid(padding=(0, 2))
-        grid.add_row("best", Text(self.best or "none yet", "bold green" if self.best else "dim"))
+    def rows(self) -> Iterator[tuple[str, Text]]:
+        yield "best", Text(self.best or "none yet", "bold green" if self.best else "dim")
         if self.stage == SEARCHING:
-            now = f"judging: {len(self.waiting)} kernels" if self.waiting else self.now
-            grid.add_row("now", Text(now))
+            yield "now", Text(f"judging: {len(self.waiting_for)} kernels" if self.waiting_for else self.now)
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.most_common()) or "none yet"
-        grid.add_row("attempts", Text(counts))
+        yield "attempts", Text(counts)
         for name, value in self.spending():
-            grid.add_row(name, Text(value))
-        for line in self.lines:
-            grid.add_row("", Text(line, "dim", overflow="ellipsis", no_wrap=True))
-        return grid
+            yield name, Text(value)

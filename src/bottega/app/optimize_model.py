@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,14 +12,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.app.optimize_search import check, loaded, search
+from bottega.app.optimize_run import FinishedRun, check, loaded, search
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.json_text import strict
+from bottega.core.files import json_text, strict, write
 from bottega.episodes.delivery.check import ClaimCheck
-from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
 from bottega.episodes.request import next_folder
@@ -75,26 +73,15 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class OptimizedModel:
-    """A finished search over a whole model. Call it as the model."""
+class OptimizedModel(FinishedRun):
+    """A finished search over a whole model: a copy of it with the parts in it that help."""
 
-    module: nn.Module
-    """A copy of the model that shares its parameters, with the parts in it that help."""
     whole: WholeModel
-    folder: Path
     searched: tuple[Searched, ...] = field(default=(), repr=False)
 
     @property
     def found(self) -> bool:
         return bool(self.whole.kept)
-
-    @property
-    def report(self) -> str:
-        return (self.folder / "report.md").read_text(encoding="utf-8")
-
-    def save(self, folder: str | Path) -> Path:
-        """A copy of the folder; `optimized_model.load(model)` in it puts the parts into a model."""
-        return Path(shutil.copytree(self.folder, folder))
 
     def check(self) -> list[ClaimCheck]:
         """Judge every part that is in the model again, from its files alone."""
@@ -104,9 +91,6 @@ class OptimizedModel:
             for each in self.searched
             if each.result is not None and str(each.folder.relative_to(self.folder)) in kept
         ]
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.module(*arguments, **options)
 
 
 def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settings: OptimizeSettings) -> OptimizedModel:
@@ -148,7 +132,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         ],
     }  # fmt: skip
     write(folder / "whole_model.json", json_text(strict(facts)))
-    return OptimizedModel(whole.module, whole, folder, tuple(searched))
+    return OptimizedModel(whole.module, folder, whole, tuple(searched))
 
 
 def search_costliest(

@@ -5,7 +5,6 @@ What is found is a run directory as the command's is.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,7 @@ import torch
 from torch import nn
 
 from bottega.app.optimize_model import OptimizedModel, optimize_model
-from bottega.app.optimize_run import settings_for
-from bottega.app.optimize_search import check, loaded, search
+from bottega.app.optimize_run import FinishedRun, check, loaded, search, settings_for
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.check import ClaimCheck
@@ -29,13 +27,10 @@ MOST_PARTS = 24
 
 
 @dataclass(frozen=True)
-class Optimized:
-    """A finished search for one module. Call it as the module: where nothing was found, the original answers."""
+class Optimized(FinishedRun):
+    """A finished search for one module. Where nothing was found, the original answers."""
 
-    module: nn.Module
-    """The faster module, or the original where none was found. It shares the original's parameters."""
     result: Result
-    folder: Path
     replaced: str = ""
     """Where in the model the module stands, if it is a part of one."""
     model: nn.Module | None = field(default=None, repr=False)
@@ -43,15 +38,6 @@ class Optimized:
     @property
     def found(self) -> bool:
         return self.result.outcome == "faster"
-
-    @property
-    def report(self) -> str:
-        """How it came about, as Markdown."""
-        return (self.folder / "report.md").read_text(encoding="utf-8")
-
-    def save(self, folder: str | Path) -> Path:
-        """A copy of the run directory. `optimized.py` in it needs torch, and no Bottega."""
-        return Path(shutil.copytree(self.folder, folder))
 
     def check(self) -> ClaimCheck:
         """Judge the finished result again, from its files alone."""
@@ -87,7 +73,7 @@ def optimize(
         module = loaded(finished.folder, finished.result)(original)
         if submodule:
             model.set_submodule(submodule, module)
-    return Optimized(module, finished.result, finished.folder, submodule, model if submodule else None)
+    return Optimized(module, finished.folder, finished.result, submodule, model if submodule else None)
 
 
 def is_whole(model: nn.Module) -> bool:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import shlex
+import shutil
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from bottega.agents.answers.pipeline import policy_for
-from bottega.app.display import Display
+from bottega.app.display import Display, display_for
 from bottega.app.interrupts import on_signals
-from bottega.app.settings.kinds import MODES
+from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.settings.optimize import OptimizeSettings
-from bottega.backbone.budgeted import chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
-from bottega.backbone.ledger import Spent
 from bottega.core.event import Event
+from bottega.core.setting_kinds import MODES
 from bottega.core.settings import SettingsLayer, read_settings
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.backbone_defaults import (
@@ -34,10 +38,13 @@ from bottega.episodes.backbone_defaults import (
     temperature_for,
 )
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.check import ClaimCheck, compared, open_result
+from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.request import OptimizeRequest, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
 from bottega.tasks.module import ModuleTask
@@ -133,18 +140,109 @@ async def run_request(
 
 def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
     earlier = totals_of(events)
-    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost)
-    return open_budgeted(
-        request.backbone,
-        prices=chosen_prices(request.backbone, settings.price_prompt, settings.price_output, settings.money),
-        context=settings.context,
-        tokens=request.caps.tokens,
-        money=request.caps.money,
-        spent=Spent(usage, earlier.calls, earlier.estimated),
-    )
+    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost, bool(earlier.estimated))
+    return settings.client(request.backbone, usage, earlier.calls)
 
 
 def _library_folder(given: Path | None) -> Path:
     from bottega.skills.default_library import default_folder
 
     return (given or default_folder()).resolve()
+
+
+if TYPE_CHECKING:
+    from bottega.episodes.optimise import OptimizeFinished
+
+
+def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> OptimizeFinished:
+    """The search in a thread; Ctrl-C ends it with the best so far, a second time at once."""
+    from bottega.episodes.optimise import Stop
+
+    request = request_for(settings, subject)
+    display = display_for(
+        OptimizeProgress(request.caps, request.settings.baseline), f"optimizing {subject.title}", settings.quiet
+    )
+    done: list[OptimizeFinished | None] = []
+    failed: list[BaseException] = []
+    started = threading.Event()
+    running: list[tuple[asyncio.AbstractEventLoop, Stop]] = []
+
+    async def work() -> None:
+        stop = Stop()
+        running.append((asyncio.get_running_loop(), stop))
+        started.set()
+        done.append(await run_request(request, folder, settings, display, stop))
+
+    def run() -> None:
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            failed.append(error)
+            started.set()
+
+    with script_left_alone():
+        thread = threading.Thread(target=run, name="bottega.optimize")
+        thread.start()
+        started.wait()
+        while thread.is_alive():
+            try:
+                thread.join(0.2)
+            except KeyboardInterrupt:
+                for loop, stop in running:
+                    loop.call_soon_threadsafe(stop.ring)
+    if failed:
+        raise failed[0]
+    if not done or done[0] is None:
+        raise KeyboardInterrupt
+    return done[0]
+
+
+@contextlib.contextmanager
+def script_left_alone() -> Iterator[None]:
+    """Processes that multiprocessing starts would import the user's script, and run it once more: here they do not know it."""
+    main = sys.modules["__main__"]
+    kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__dict__["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(kept)
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a search left, called as the module."""
+
+    module: nn.Module
+    """The faster module; it shares the original's parameters."""
+    folder: Path
+
+    @property
+    def report(self) -> str:
+        """How it came about, as Markdown."""
+        return (self.folder / "report.md").read_text(encoding="utf-8")
+
+    def save(self, folder: str | Path) -> Path:
+        """A copy of the run directory. What is delivered in it needs torch, and no Bottega."""
+        return Path(shutil.copytree(self.folder, folder))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.module(*arguments, **options)
+
+
+def loaded(folder: Path, result: Result) -> Any:
+    """The delivered file's `load`. It is imported under a name of its own, so that what it makes can be pickled."""
+    name = f"bottega_optimized_{result.files[OPTIMIZED][:16]}"
+    spec = importlib.util.spec_from_file_location(name, folder / OPTIMIZED)
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, result.load)
+
+
+def check(folder: Path, result: Result) -> ClaimCheck:
+    """Judge a finished result again, from its files alone."""
+    opened = open_result(folder)
+    judging: dict[str, Any] = {"precision": result.precision, "training": result.training}
+    with Judge(result.device, baselines=tuple(result.baselines), **judging) as judge:
+        return compared(opened, judge.judge(opened.subject.task, opened.candidate), result.device)

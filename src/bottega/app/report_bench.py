@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.app.bench_figures import NONE, counted, share, speed
+from bottega.app.bench_figures import GROUP_COLUMNS, NONE, counted, group_cells, share, speed
 from bottega.app.report_bench_charts import charts
 from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
-from bottega.app.report_page import ReportPage, ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
 from bottega.bench.result_arrays import result_arrays_of
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS
 from bottega.core.verdict import Outcome
+from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 
 SHOWN = ("model", "backbone", "language", "strategy", "samples", "turns", "library", "selection", "temperature", "precision", "mode", "quick",
          "candidates", "seed")  # fmt: skip
@@ -40,11 +40,11 @@ def bench_page(folder: Path) -> ReportPage:
         title=f"Benchmark: {run.settings.get('name') or run.settings.get('model') or folder.resolve().name}",
         facts=_facts(run, first),
         warnings=[*first.notes, *(note for each in found[1:] for note in each.notes if note not in first.notes)],
-        tables=[_short(found), *_thresholds(found), *_levels(first)],
-        panels=charts(results_by_baseline, first),
-        heading="Charts",
-        empty="No attempt is finished yet.",
-        later=[
+        blocks=[
+            _short(found),
+            *_thresholds(found),
+            *_levels(first),
+            Drawings("Charts", charts(results_by_baseline, first), "No attempt is finished yet."),
             *more_kernels(first),
             *passes(first),
             _endings(first),
@@ -66,7 +66,7 @@ def short_page(run: BenchRun) -> ReportPage:
         title=f"{first.samples} × {first.turns} kernels a task; 95% intervals over tasks",
         facts=[("answers", counted(first.every.outcomes.items()))],
         warnings=first.notes,
-        tables=[_short(found), *_levels(first)],
+        blocks=[_short(found), *_levels(first)],
     )
 
 
@@ -135,20 +135,8 @@ def _levels(found: BenchSummary) -> list[ReportTable]:
     groups = [group for group in found.groups[2:] if not group.fit_only or found.unfit]
     if not groups:
         return []
-    rows = [
-        (
-            group.name + (", fit tasks" if group.fit_only else ""),
-            str(group.tasks),
-            share(group.correct),
-            share(group.fast[1.0]),
-            share(group.sure[1.0]),
-            speed(group.speeds.geometric_mean),
-            speed(group.speeds.median),
-            speed(group.speeds.kept),
-        )
-        for group in groups
-    ]
-    columns = ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
+    rows = [(group.name + (", fit tasks" if group.fit_only else ""), str(group.tasks), *group_cells(group)) for group in groups]
+    columns = ("", "tasks", *GROUP_COLUMNS)
     return [ReportTable(f"By level, against {found.baseline}", columns, rows)]
 
 

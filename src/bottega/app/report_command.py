@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from bottega.app.report_bench import bench_page
-from bottega.app.report_page import ReportPage, html, markdown
 from bottega.app.report_training import training_page
 from bottega.app.terminal import say
 from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import write
+from bottega.core.files import write
+from bottega.episodes.delivery.page import ReportPage, html, markdown
 from bottega.train.run_directory import kind_of
 
 KINDS: dict[str, Callable[[Path], ReportPage]] = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from bottega.app.display import spark
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import printable
 
@@ -37,7 +38,16 @@ class CurvePanel:
     lines: Sequence[Line]
     kind: Literal["lines", "exact", "stacked"] = "lines"
     """`exact` lines are never smoothed: a schedule has no noise."""
-    scale: Literal["linear", "log"] = "linear"
+
+    def svg(self, number: int) -> str:
+        return svg_of(self, number)
+
+    def curves(self) -> list[tuple[str, ...]]:
+        return [
+            (line.name, f"{line.values[0]:.4g}", f"{line.values[-1]:.4g}", spark(list(line.values), 30))
+            for line in self.lines
+            if line.values
+        ]
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,12 @@ class Chart:
     """Draws onto matplotlib's axes."""
     height: float = HEIGHT
     """In inches."""
+
+    def svg(self, number: int) -> str:
+        return svg_of(self, number)
+
+    def curves(self) -> list[tuple[str, ...]]:
+        return []
 
 
 def svg_of(panel: CurvePanel | Chart, number: int) -> str:
@@ -94,8 +110,6 @@ def _curves(axes: Any, panel: CurvePanel) -> None:
         for place, line in enumerate(panel.lines):
             smooth = panel.kind == "lines" and len(line.values) >= SMOOTHED
             _draw(axes, replace(line, name=names[place]), COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)], smooth)
-    if panel.scale == "log" and any(value > 0 for line in panel.lines for value in line.values):
-        axes.set_yscale("log")
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     values = [value for line in panel.lines for value in line.values]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bottega.app.display import clock
 from bottega.app.report_curves import CurvePanel, Line
-from bottega.app.report_page import ReportPage, ReportTable
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked
 from bottega.episodes.attempts import seconds_of
+from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 from bottega.episodes.journal import read_events
 from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, matching
 from bottega.train.run_directory import data_of
@@ -55,12 +55,13 @@ def training_page(folder: Path, kind: str) -> ReportPage:
     notes = [f"step {event.step}: {event.note}" for event in steps if event.note]
     more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
     what = "Reinforcement learning" if kind == "rl" else "Supervised fine-tuning"
+    tables = [_compared(steps, held_out), *([_stages(steps)] if kind == "rl" else [])] if steps else []
+    drawn = [panel for panel in panels if panel.lines]
     return ReportPage(
         title=f"{what}: {folder.resolve().name}",
         facts=_facts(folder, kind, events, steps),
         warnings=alarms,
-        tables=[_compared(steps, held_out), *([_stages(steps)] if kind == "rl" else [])] if steps else [],
-        panels=[panel for panel in panels if panel.lines],
+        blocks=[*tables, Drawings("Curves", drawn, "No step is finished yet.")],
         notes=[*notes[:MOST_NOTES], *more],
     )
 

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from bottega.app.configured import configured
-from bottega.app.settings.skills_verify import SkillsVerifySettings
-from bottega.app.skills_proving import verify_command
+from bottega.app.skills_proving import SkillsVerifySettings, verify_command
 from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_changes, skills_tables
-from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.terminal import print_json, say
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
+from bottega.episodes.writing_settings import LANGUAGE_NAMES
 from bottega.skills.default_library import open_library
 from bottega.skills.query import Query, query_for, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, ClassVar
 
 import typer
+from pydantic import Field
 
 from bottega.agents.prompts import Prompts
 from bottega.app.configured import Given
-from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
+from bottega.core.setting_kinds import Words, Workers
+from bottega.core.settings import CommandSettings
 from bottega.core.skill import Skill
 from bottega.episodes.admission_sampler import AdmissionSampler
 from bottega.episodes.backbone_defaults import prompt_style
@@ -28,6 +32,38 @@ from bottega.skills.proving import Proof, prove
 from bottega.tasks.load import load_task
 
 KERNELS = "kernels"
+
+
+class SkillsVerifySettings(CommandSettings):
+    command: ClassVar[str] = "skills verify"
+    flags: ClassVar[tuple[str, ...]] = ("task", "sibling", "writer", "backbone", "library", "device", "seed", "json")
+
+    task: str
+    """The task that the card came from, or that shows it best: a file or builtin:NAME."""
+    sibling: Words
+    """Another task where it should help; may be given often."""
+    writer: str | None = None
+    """A program that reads {task, name, skills, seed, language, device} as JSON on standard input and prints a candidate."""
+    backbone: str | None = None
+    """Or the model that writes: embedded, local:PATH or server:MODEL@URL."""
+    library: Path | None = None
+    """The library's folder; none is yours."""
+    beside: Words = ()
+    """Cards that both arms get."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:N."""
+    baseline: str = "eager"
+    """eager, compile, autotune or best."""
+    threshold: float = 1.05
+    """The factor that the gain must surely exceed."""
+    rounds: int = 32
+    """Pairs on each task, at most."""
+    seed: int = 0
+    """The first seed. Another seed is another proof."""
+    workers: Workers = "auto"
+    """Attempts side by side; auto is what the cores carry."""
+    as_json: Annotated[bool, Field(alias="json")] = False
+    """JSON on standard output."""
 
 
 def verify_command(given: Given[SkillsVerifySettings]) -> None:

@@ -9,8 +9,7 @@ import typer
 from rich.table import Table
 
 from bottega.app.configured import configured
-from bottega.app.settings.tasks_synth import TasksSynthSettings
-from bottega.app.synth_command import synth_command
+from bottega.app.synth_command import TasksSynthSettings, synth_command
 from bottega.app.terminal import Terminal, print_json, say, write_source
 from bottega.core.errors import TaskError, UsageError
 from bottega.judge.judge import Judge

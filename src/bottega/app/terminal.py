@@ -15,8 +15,8 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from bottega.core.files import strict
 from bottega.core.foreign_text import printable
-from bottega.core.json_text import strict
 
 
 class Terminal(Console):

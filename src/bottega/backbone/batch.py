@@ -17,7 +17,6 @@ from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.pages import PAGE, HeldPages
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)
-TEMPERATURES, TOP_PS, CUTS = range(3)
 
 
 class DecodeBatch:
@@ -27,8 +26,7 @@ class DecodeBatch:
         slots = -(-(slots + 1) // 16) * 16  # aligned rows, whatever the number: the kernels are compiled for that once
         self.whole = torch.zeros((4, slots), dtype=torch.int32, device=device)
         """For each row the last token, its position, whether the row draws, and how many draws are left."""
-        self.real = torch.ones((3, slots), dtype=torch.float32, device=device)
-        """Temperature, top-p, and the edge of the nucleus of this step."""
+        self.temperatures = torch.ones(slots, dtype=torch.float32, device=device)
         self.seeds = torch.zeros(slots, dtype=torch.int64, device=device)
         self.table = torch.zeros((slots, -(-context // PAGE)), dtype=torch.int32, device=device)
         """Each row's pages, in order."""
@@ -47,9 +45,7 @@ class DecodeBatch:
             "active": self.whole[ACTIVE, first],
             "left": self.whole[LEFT, first],
             "seeds": self.seeds[first],
-            "temperatures": self.real[TEMPERATURES, first],
-            "top_ps": self.real[TOP_PS, first],
-            "cuts": self.real[CUTS, first],
+            "temperatures": self.temperatures[first],
             "ends": self.ends,
             "ring_tokens": self.ring_tokens,
             "ring_logprobs": self.ring_logprobs,
@@ -60,12 +56,12 @@ class DecodeBatch:
         """New generations, as they are before their first draw."""
         at = self.upload(np.array(rows))
         whole = [(generation.prompt[-1], len(generation.prompt) - 1, 1, generation.limit) for generation in generations]
-        real = [(generation.temperature, generation.top_p, 0.0) for generation in generations]
+        temperatures = np.array([generation.temperature for generation in generations], dtype=np.float32)
         table = np.zeros((len(rows), self.table.shape[1]), dtype=np.int32)
         for line, each in enumerate(held):
             table[line, : len(each.pages)] = each.pages
         self.whole.index_copy_(1, at, self.upload(np.array(whole, dtype=np.int32).T))
-        self.real.index_copy_(1, at, self.upload(np.array(real, dtype=np.float32).T))
+        self.temperatures.index_copy_(0, at, self.upload(temperatures))
         self.seeds.index_copy_(0, at, self.upload(np.array([generation.seed for generation in generations], dtype=np.int64)))
         self.table.index_copy_(0, at, self.upload(table))
 
@@ -74,7 +70,7 @@ class DecodeBatch:
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         source, target = self.upload(np.array(sources)), self.upload(np.array(targets))
-        for state, dimension in ((self.whole, 1), (self.real, 1), (self.seeds, 0), (self.table, 0)):
+        for state, dimension in ((self.whole, 1), (self.temperatures, 0), (self.seeds, 0), (self.table, 0)):
             state.index_copy_(dimension, target, state.index_select(dimension, source))
         self.whole[ACTIVE].index_fill_(0, source, 0)
 

@@ -1,4 +1,5 @@
-"""Chat completion: messages in, text and usage out. What every server speaks, and all that is needed where nothing is trained."""
+"""The two protocols of a backbone. Chat completion: messages in, text and usage out; what every server speaks. Token completion: ids in, ids and
+log-probs out; what training needs, because text does not say which tokens were sampled."""
 
 from __future__ import annotations
 
@@ -6,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bottega.backbone.sampling import Sampling, StopReason
+StopReason = Literal["stop", "length", "cancelled"]
+"""`stop`: the model ended its answer; `length`: the limit cut it; `cancelled`: we did."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    max_tokens: int = 2048
+    temperature: float = 1.0
+    """0 takes the likeliest token each time."""
+    seed: int | None = None
+    """The same seed, prompt and weights give the same answer, whatever else is in the batch."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,10 @@ class Usage:
     """In the currency of the price list that was given; 0 where there is none."""
     estimated: bool = False
     """Whether any of it was guessed, because a server did not count."""
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -51,6 +66,51 @@ class ChatBackbone(Protocol):
 
     def count_tokens(self, text: str) -> int:
         """How long a text is for this model; an estimate where the model's tokenizer is out of reach."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class TokenRequest:
+    prompt_ids: tuple[int, ...]
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class TokenCompletion:
+    output_ids: tuple[int, ...]
+    """As sampled, the end-of-turn token included where it was sampled."""
+    logprobs: tuple[float, ...]
+    """Of each sampled token under the distribution at temperature 1: what a teacher-forced pass gives."""
+    stop_reason: StopReason
+    policy_version: int
+    """Which weights drew it: raised by every update."""
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back, and the model's own way to write a conversation."""
+
+    context: int
+    """How many tokens prompt and answer may have together."""
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Without special tokens."""
+        ...
+
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of a conversation, ready for the model's next answer."""
+        ...
+
+
+class TokenBackbone(Protocol):
+    name: str
+    tokenizer: Tokenizer
+
+    async def complete(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
+        """One completion for each request, in order. Calls may overlap; their requests share the running batch."""
         ...
 
     async def close(self) -> None: ...

@@ -6,17 +6,16 @@ import inspect
 import json
 import re
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from bottega.backbone.client import ChatClient, Client, TokenClient
-from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.backbone.server import LimitField, ServerBackbone
+from bottega.backbone.server import Endpoint, LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.plugins import Plugins
 
@@ -138,8 +137,6 @@ def _server(
     concurrency: int = 8,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
-    extra: Mapping[str, object] | None = None,
-    counter: Callable[[str], int] | None = None,
 ) -> Client:
     parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
     if parts is None:
@@ -152,8 +149,6 @@ def _server(
         concurrency=concurrency,
         ledger=ledger,
         limit_field=limit_field,
-        extra=extra,
-        counter=counter,
     )
     return ChatClient(backbone)
 

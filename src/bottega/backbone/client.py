@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Usage
-from bottega.backbone.failures import ContextError
-from bottega.backbone.pricing import MESSAGE_TOKENS
-from bottega.backbone.sampling import Sampling, StopReason
-from bottega.backbone.tokens import TokenBackbone, TokenRequest
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, TokenRequest, Usage
+from bottega.backbone.ledger import MESSAGE_TOKENS
+from bottega.backbone.reply import ContextError
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Generation:
     prompt_ids: tuple[int, ...] | None = None
     """None, as the three below, where a server speaks text only: such an answer cannot be trained on."""
     output_ids: tuple[int, ...] | None = None
-    """As drawn: a stop string and the end-of-turn token are in it, though not in the text."""
+    """As drawn: the end-of-turn token is in it, though not in the text."""
     logprobs: tuple[float, ...] | None = None
     policy_version: int | None = None
 
@@ -79,7 +77,7 @@ class TokenClient:
         fitting = fitted(sampling, len(prompt_ids), self.context, self.name)
         (drawn,) = await self.backbone.complete([TokenRequest(prompt_ids, fitting)])
         return Generation(
-            text=before_stop(self.backbone.tokenizer.decode(drawn.output_ids), sampling.stop),
+            text=self.backbone.tokenizer.decode(drawn.output_ids),
             usage=Usage(len(prompt_ids), len(drawn.output_ids)),
             stop_reason=drawn.stop_reason,
             prompt_ids=prompt_ids,
@@ -101,8 +99,3 @@ def fitted(sampling: Sampling, prompt_tokens: int, context: int, name: str) -> S
             "drop the oldest turns, choose fewer skills, or take a model with a longer context"
         )
     return sampling if sampling.max_tokens <= room else replace(sampling, max_tokens=room)
-
-
-def before_stop(text: str, stops: Sequence[str]) -> str:
-    """A text up to the first of its stop strings."""
-    return text[: min((at for stop in stops if stop and (at := text.find(stop)) >= 0), default=len(text))]

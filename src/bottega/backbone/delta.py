@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from bottega.backbone.codec import Array, CodedRows, moved, packed, rounded, unpacked
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BackboneError
+from bottega.core.files import write_atomic
 
 MAGIC = b"BOTTEGA\x01"
 FORMAT = 1

@@ -14,9 +14,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from bottega.backbone.generation import ActiveGeneration, Decode
+from bottega.backbone.chat import StopReason
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.runner import BatchRunner, Sampled, StepWindow
-from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
 T = TypeVar("T")
@@ -25,11 +25,25 @@ LEAST_STAY = 0.2
 """Seconds that the engine keeps a device before it lets another process time something there: it must come on too."""
 
 
+class DeviceLease(Protocol):
+    def enter(self) -> None:
+        """Share the device with other processes; waits while one of them times something."""
+        ...
+
+    def leave(self) -> None: ...
+    def wanted(self) -> bool:
+        """Whether another process waits to time something."""
+        ...
+
+
 class DeviceLock(Protocol):
     """A device on which kernels are timed as well: by this process in phases of its own, by other processes at any moment."""
 
     wake: Callable[[], None]
     """Called, from any thread, when what the methods say may have changed."""
+
+    @property
+    def lease(self) -> DeviceLease | None: ...
 
     def acquire(self) -> bool:
         """Begin or join a phase of generation; whether that could be done now."""
@@ -47,23 +61,12 @@ class DeviceLock(Protocol):
         """How many callers are in this phase, with a request or about to make one."""
         ...
 
-    def enter(self) -> None:
-        """Share the device with other processes; waits while one of them times something."""
-        ...
-
-    def leave(self) -> None: ...
-
-    def wanted(self) -> bool:
-        """Whether another process waits to time something."""
-        ...
-
 
 class Engine:
-    def __init__(self, runner: BatchRunner, ends: Collection[int], decode: Decode) -> None:
+    def __init__(self, runner: BatchRunner, ends: Collection[int]) -> None:
         self.runner = runner
         self.version = 0
         self._ends = frozenset(ends)
-        self._decode = decode
         self._changed = (
             threading.Condition()
         )  # reentrant: a backbone that is thrown away closes its engine wherever that happens
@@ -190,19 +193,20 @@ class Engine:
 
     def _let_others_time(self) -> None:
         """Another process that waits to time something goes first, and finds the device quiet."""
-        if self._lock is None:
+        lease = self._lock.lease if self._lock is not None else None
+        if lease is None:
             return
-        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and self._lock.wanted():
+        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and lease.wanted():
             while self._windows:
                 self._collect()
             self._leave()
         if self._entered is None:
-            self._lock.enter()
+            lease.enter()
             self._entered = time.monotonic()
 
     def _leave(self) -> None:
-        if self._lock is not None and self._entered is not None:
-            self._lock.leave()
+        if self._lock is not None and self._lock.lease is not None and self._entered is not None:
+            self._lock.lease.leave()
             self._entered = None
 
     def _turn(self) -> None:
@@ -257,7 +261,7 @@ class Engine:
         if generation not in self._running:
             return
         try:
-            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends, self._decode)
+            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends)
         except BottegaError as error:
             del self._running[generation]
             self.runner.drop(generation)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from bottega.backbone.chat import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.engine import DeviceLock, Engine
 from bottega.backbone.generation import generation_of
 from bottega.backbone.runner import BatchRunner
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
-from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 
 
 class EngineBackbone:
@@ -19,7 +19,7 @@ class EngineBackbone:
         self.name, self.tokenizer, self.vocabulary = name, tokenizer, vocabulary
         self.policy_version = 0
         self._runner = runner
-        self._engine = Engine(runner, tokenizer.ends, tokenizer.decode)
+        self._engine = Engine(runner, tokenizer.ends)
 
     tokenizer: Tokenizer
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from bottega.backbone.sampling import Sampling, StopReason
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
+from bottega.backbone.chat import Sampling, StopReason, TokenCompletion, TokenRequest
 from bottega.core.errors import BackboneError, UsageError
-
-Decode = Callable[[Sequence[int]], str]
-
-_TOKENS_PER_LETTER = 4
-"""A letter of several bytes may be spread over as many tokens: so far back a stop string may have begun."""
 
 
 @dataclass(eq=False)
@@ -24,10 +18,8 @@ class ActiveGeneration:
     limit: int
     """How many tokens it may draw."""
     temperature: float
-    top_p: float
     seed: int
     """Below 2**63."""
-    stop: tuple[str, ...] = ()
     future: Future[TokenCompletion] = field(default_factory=Future)
     cancelled: bool = False
     """Set by the asker's thread, seen by the engine's."""
@@ -43,10 +35,8 @@ class ActiveGeneration:
         """Tokens of the cache that it may come to need."""
         return len(self.prompt) + self.limit
 
-    def extend(self, ids: Sequence[int], logprobs: Sequence[float], ends: Collection[int], decode: Decode) -> StopReason | None:
+    def extend(self, ids: Sequence[int], logprobs: Sequence[float], ends: Collection[int]) -> StopReason | None:
         """Take in what was sampled, up to where the answer ends; says why it ended, or nothing while it has not."""
-        reason: StopReason | None = None
-        before = len(self.ids)
         for token, logprob in zip(ids, logprobs):
             if math.isnan(logprob):
                 raise BackboneError(
@@ -55,30 +45,10 @@ class ActiveGeneration:
             self.ids.append(token)
             self.logprobs.append(logprob)
             if token in ends:
-                reason = "stop"
-                break
+                return "stop"
             if len(self.ids) >= self.limit:
-                reason = "length"
-                break
-        if self.stop and len(self.ids) > before and self._cut(before, decode):
-            reason = "stop"
-        return reason
-
-    def _cut(self, before: int, decode: Decode) -> bool:
-        """Drop a stop string and what follows. Where it begins inside a token, that token goes too."""
-        reach = _TOKENS_PER_LETTER * max(map(len, self.stop)) + 4
-        tail = decode(self.ids[max(0, before - reach) :])
-        if not any(stop in tail for stop in self.stop):
-            return False
-        text = decode(self.ids)
-        places = [place for place in (text.find(stop) for stop in self.stop) if place >= 0]
-        if not places:
-            return False
-        keep = len(self.ids)
-        while keep and len(decode(self.ids[:keep])) > min(places):
-            keep -= 1
-        del self.ids[keep:], self.logprobs[keep:]
-        return True
+                return "length"
+        return None
 
     def completion(self, reason: StopReason) -> TokenCompletion:
         return TokenCompletion(tuple(self.ids), tuple(self.logprobs), reason, self.version)
@@ -103,9 +73,7 @@ def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary
             "lower max_tokens, or give the backbone more cache_tokens"
         )
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed & (2**63 - 1)
-    return ActiveGeneration(
-        prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop)
-    )
+    return ActiveGeneration(prompt, limit, sampling.temperature, seed)
 
 
 def _check(sampling: Sampling) -> None:
@@ -113,5 +81,3 @@ def _check(sampling: Sampling) -> None:
         raise UsageError(f"max_tokens is {sampling.max_tokens}: an answer has at least one token")
     if not (sampling.temperature >= 0 and math.isfinite(sampling.temperature)):
         raise UsageError(f"temperature is {sampling.temperature}: it must be 0 or a positive number")
-    if not 0 < sampling.top_p <= 1:
-        raise UsageError(f"top_p is {sampling.top_p}: it must lie above 0 and not above 1")

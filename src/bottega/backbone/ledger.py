@@ -1,21 +1,69 @@
-"""Caps on tokens and money. A request reserves its worst case before it is sent and settles with what it really took.
+"""Caps on tokens and money. A request sets its worst case aside before it is sent and settles with what it really took.
 
 That way requests under way count, and a cap holds however many of them there are. A request that does not fit only because of
 others under way waits for them, since most take far less than their worst case; one that will not fit even then is refused.
-What a ledger cannot see: a server that ignores the limit it was sent (`Spent.overrun`), and a provider that bills a request
-which broke off without an answer (`Spent.unanswered`).
+What a ledger cannot see: a server that ignores the limit it was sent, and a provider that bills a request which broke off without an answer.
+
+Where the model's tokenizer is out of reach there are two counts, never mixed: a likely one for planning, and a bound for caps. A token stands for at
+least one byte of text, and some tokenizers do spend one on every digit, so the bytes are the bound, with room for what a chat template adds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from bottega.backbone.chat import Usage
-from bottega.backbone.pricing import Prices
+from bottega.backbone.chat import Message, Usage
 from bottega.core.errors import BudgetError, UsageError
+
+PIECE = re.compile(r"[A-Za-z]{1,6}|\n[ \t]*|[ \t]{2,}|[\x00-\x1f!-@\[-`{-\x7f]")
+"""What tokenizers make of ASCII text: parts of words, indentation, single digits and signs; a blank goes with the word after it."""
+TEMPLATE_TOKENS = 128
+"""What a chat template may add once: begin of text, a default system prompt, today's date."""
+MESSAGE_TOKENS = 8
+"""What a chat template adds for each message: role and turn marks."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """A price list, in whatever currency it is quoted. Discounts for cached prompts are left out: a cap must hold without them."""
+
+    prompt_per_million: float = 0.0
+    output_per_million: float = 0.0
+    """Reasoning counts as output: every provider bills it so."""
+
+    def __post_init__(self) -> None:
+        for price in (self.prompt_per_million, self.output_per_million):
+            if not (math.isfinite(price) and price >= 0):
+                raise UsageError(f"a price per million tokens is a number from 0 up, not {price!r}")
+
+    def cost(self, prompt_tokens: int, output_tokens: int) -> float:
+        return (prompt_tokens * self.prompt_per_million + output_tokens * self.output_per_million) / 1_000_000
+
+
+def size(text: str) -> int:
+    """UTF-8 bytes. Half of a surrogate pair, which models do write, counts as the mark that replaces it."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def likely_tokens(text: str) -> int:
+    """About how many tokens a text has; for code rather too many than too few.
+
+    Against SmolLM2's tokenizer (49,152 tokens) on 26 files of Python, C++, CUDA, TOML and English of this repository and of torch's
+    headers: 1.00 to 1.19 times the true count, where bytes over three give 0.64 to 1.30. Larger vocabularies need fewer tokens.
+    """
+    beyond_ascii = size(text) - len(text.encode("ascii", "ignore"))
+    return sum(1 for _ in PIECE.finditer(text)) + math.ceil(beyond_ascii / 2)
+
+
+def most_tokens(messages: Sequence[Message]) -> int:
+    """More tokens than this a conversation does not have, whatever the tokenizer."""
+    return TEMPLATE_TOKENS + sum(MESSAGE_TOKENS + size(message.content) for message in messages)
+
 
 ROUNDING = 1e-9
 """Money is summed in floating point: a sum that meets its cap exactly still fits."""
@@ -25,31 +73,7 @@ ROUNDING = 1e-9
 class Reservation:
     """What one request may take at most. Told apart by identity: two alike are still two."""
 
-    prompt_tokens: int
-    output_tokens: int
-    cost: float
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.output_tokens
-
-
-@dataclass(frozen=True)
-class Spent:
-    """A ledger at one moment."""
-
-    usage: Usage = field(default_factory=Usage)
-    answers: int = 0
-    estimated: int = 0
-    """Answers whose server told no usage: their tokens and cost are estimates, rather too high than too low."""
-    overrun: int = 0
-    """Answers that took more than was set aside: the server ignores its limit."""
-    unanswered: int = 0
-    """Requests that failed or were cancelled without telling a usage. They count as nothing; a provider may see that otherwise."""
-
-    @property
-    def tokens(self) -> int:
-        return self.usage.prompt_tokens + self.usage.output_tokens
+    worst: Usage
 
 
 class Ledger:
@@ -61,9 +85,10 @@ class Ledger:
         *,
         token_cap: int | None = None,
         money_cap: float | None = None,
-        spent: Spent | None = None,
+        spent: Usage | None = None,
+        answers: int = 0,
     ) -> None:
-        """`spent` carries over what an earlier part of the same run took."""
+        """`spent` and `answers` carry over what an earlier part of the same run took."""
         for cap in (token_cap, money_cap):
             if cap is not None and not (math.isfinite(cap) and cap >= 0):
                 raise UsageError(f"a cap on tokens or money is a number from 0 up, not {cap!r}")
@@ -71,95 +96,63 @@ class Ledger:
         if money_cap is not None and self.prices == Prices():
             raise UsageError("a cap on money needs prices: give those of a million prompt and output tokens")
         self.token_cap, self.money_cap = token_cap, money_cap
+        self.spent, self.answers = spent or Usage(), answers
         self._lock = threading.Lock()
-        self._spent = spent or Spent()
         self._open: set[Reservation] = set()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @property
-    def spent(self) -> Spent:
-        return self._spent
-
-    @property
-    def reserved(self) -> Usage:
+    def held(self) -> Usage:
         """What requests under way may still take."""
-        with self._lock:
-            return sum((Usage(held.prompt_tokens, held.output_tokens, held.cost) for held in self._open), Usage())
-
-    def reserve(self, prompt_tokens: int, output_tokens: int) -> Reservation:
-        """Set the worst case of a request aside, or raise `BudgetError` when caps and requests under way leave no room."""
-        wanted = Reservation(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens))
-        with self._lock:
-            self._take(wanted, patient=False)
-        return wanted
+        return sum((reservation.worst for reservation in self._open), Usage())
 
     async def hold(self, prompt_tokens: int, output_tokens: int) -> Reservation:
-        """As `reserve`, but wait while requests under way stand in the way; `BudgetError` once they no longer can be the reason."""
-        wanted = Reservation(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens))
+        """Set the worst case of a request aside. Waits while requests under way stand in the way; `BudgetError` once they no longer can be
+        the reason."""
+        wanted = Reservation(self._usage(prompt_tokens, output_tokens))
         while True:
             with self._lock:
-                if self._take(wanted, patient=True):
+                if self._fits(self.spent + self.held + wanted.worst):
+                    self._open.add(wanted)
                     return wanted
+                if not self._open or not self._fits(self.spent + wanted.worst):
+                    raise BudgetError(self._refusal(wanted.worst))
                 woken = asyncio.Event()
                 self._waiting.append((asyncio.get_running_loop(), woken))
             await woken.wait()
 
     def settle(self, reservation: Reservation, prompt_tokens: int, output_tokens: int, *, estimated: bool = False) -> Usage:
         """Book what a request really took, give the rest of its reservation back, and say what it cost."""
-        usage = Usage(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens), estimated)
-        over = prompt_tokens + output_tokens > reservation.tokens or usage.cost > reservation.cost + ROUNDING
+        usage = self._usage(prompt_tokens, output_tokens, estimated)
         with self._lock:
-            self._open.discard(reservation)
-            before = self._spent
-            self._spent = replace(
-                before,
-                usage=before.usage + usage,
-                answers=before.answers + 1,
-                estimated=before.estimated + estimated,
-                overrun=before.overrun + over,
-            )
-            self._wake()
+            self.spent, self.answers = self.spent + usage, self.answers + 1
+        self.release(reservation)
         return usage
 
     def release(self, reservation: Reservation) -> None:
-        """Give a reservation back whose request failed. Does nothing when it was settled, so it fits a `finally`."""
+        """Give a reservation back. Does nothing when it was settled, so it fits a `finally`. Every waiting request looks again; each may live
+        on another loop, and that loop may be gone."""
         with self._lock:
-            if reservation in self._open:
-                self._open.discard(reservation)
-                self._spent = replace(self._spent, unanswered=self._spent.unanswered + 1)
-                self._wake()
-
-    def _take(self, wanted: Reservation, *, patient: bool) -> bool:
-        held_tokens, held_cost = sum(held.tokens for held in self._open), sum(held.cost for held in self._open)
-        if not self._fits(wanted, held_tokens, held_cost):
-            if patient and self._fits(wanted, 0, 0.0):
-                return False
-            raise BudgetError(self._refusal(wanted))
-        self._open.add(wanted)
-        return True
-
-    def _fits(self, wanted: Reservation, held_tokens: int, held_cost: float) -> bool:
-        tokens, cost = self._spent.tokens + held_tokens + wanted.tokens, self._spent.usage.cost + held_cost + wanted.cost
-        enough_tokens = self.token_cap is None or tokens <= self.token_cap
-        return enough_tokens and (self.money_cap is None or cost <= self.money_cap + ROUNDING)
-
-    def _wake(self) -> None:
-        """Let every waiting request look again; each may live on another loop, and that loop may be gone."""
-        waiting, self._waiting = self._waiting, []
+            self._open.discard(reservation)
+            waiting, self._waiting = self._waiting, []
         for loop, woken in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(woken.set)
 
-    def _refusal(self, wanted: Reservation) -> str:
-        spent, held = self._spent, sum(other.tokens for other in self._open)
-        scarce = self.token_cap is not None and spent.tokens + held + wanted.tokens > self.token_cap
+    def _usage(self, prompt_tokens: int, output_tokens: int, estimated: bool = False) -> Usage:
+        return Usage(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens), estimated)
+
+    def _fits(self, whole: Usage) -> bool:
+        enough_tokens = self.token_cap is None or whole.tokens <= self.token_cap
+        return enough_tokens and (self.money_cap is None or whole.cost <= self.money_cap + ROUNDING)
+
+    def _refusal(self, wanted: Usage) -> str:
+        scarce = self.token_cap is not None and (self.spent + self.held + wanted).tokens > self.token_cap
         cap = f"{self.token_cap} tokens" if scarce else f"{self.money_cap:g} in money"
-        cost, wanted_cost = (
-            f" for {money:.4f}" if self.prices != Prices() else "" for money in (spent.usage.cost, wanted.cost)
-        )
+        cost, wanted_cost = (f" for {usage.cost:.4f}" if self.prices != Prices() else "" for usage in (self.spent, wanted))
         return (
-            f"the cap of {cap} leaves no room for another request: {spent.tokens} tokens used{cost} "
-            f"in {spent.answers} answers ({spent.estimated} of them estimated), {held} tokens set aside by requests under way, "
+            f"the cap of {cap} leaves no room for another request: {self.spent.tokens} tokens used{cost} in {self.answers} answers"
+            f"{' (some of them estimated)' if self.spent.estimated else ''}, {self.held.tokens} tokens set aside by requests under way, "
             f"and this one may take {wanted.prompt_tokens} + {wanted.output_tokens} tokens{wanted_cost}. "
             "Raise the cap, or ask for shorter answers; what was done so far stands."
         )

@@ -64,15 +64,19 @@ def load(
             model = _adapted(model, lora, adapter)
         model = cast(model.to(device), kind) if is_embedded(name) else model.to(device)
     model.eval()
-    config = model.config
-    most = int(getattr(config, "max_position_embeddings", 0) or tokenizer.model_max_length)
+    return LoadedModel(called, model, tokenizer_of(name, tokenizer, model.config, model.generation_config, context))
+
+
+def tokenizer_of(name: str, inner: Any, config: Any, generation_config: Any, context: int | None) -> HuggingFaceTokenizer:
+    """With the context and the ends of answers that a model's configuration names."""
+    most = int(getattr(config, "max_position_embeddings", 0) or inner.model_max_length)
     if context is not None and not 1 < context <= most:
         raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
-    ends = end_ids(getattr(model.generation_config, "eos_token_id", None)) + end_ids(getattr(config, "eos_token_id", None))
-    own = end_ids(tokenizer.eos_token_id)
-    if not own and not ends:
+    ends = [id for each in (generation_config, config) for id in end_ids(getattr(each, "eos_token_id", None))]
+    tokenizer = HuggingFaceTokenizer(inner, context or most, ends)
+    if not tokenizer.ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
-    return LoadedModel(called, model, HuggingFaceTokenizer(tokenizer, context or most, ends))
+    return tokenizer
 
 
 def is_embedded(name: str) -> bool:

@@ -16,8 +16,7 @@ from torch import Tensor
 from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
 from bottega.backbone.padded_cache import PaddedCache
-from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
-from bottega.backbone.sampler import sample
+from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled, sampled_of
 from bottega.backbone.weights import LayerTensors, Weights
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
@@ -60,7 +59,7 @@ class PlainRunner(BatchRunner):
             each for each in self._cache.generations if each is not None and each not in generations and each not in self._stale
         ]
         for generation in generations:
-            self._first.append(self._draw([generation], self._read(generation, read))[0])
+            self._first.append(sampled_of([generation], self._read(generation, read))[0])
             read.append(generation)
 
     def launch(self) -> FinishedWindow:
@@ -69,7 +68,7 @@ class PlainRunner(BatchRunner):
             return FinishedWindow(first, draws=0)
         self._cache.close_gaps()
         generations = [generation for generation in self._cache.generations if generation is not None]
-        return FinishedWindow(self._draw(generations, self._step(generations)))
+        return FinishedWindow(sampled_of(generations, self._step(generations)))
 
     def drop(self, generation: ActiveGeneration) -> None:
         self._cache.drop(generation)
@@ -160,17 +159,6 @@ class PlainRunner(BatchRunner):
     def _logits(self, hidden: Tensor) -> Tensor:
         normed = F.rms_norm(hidden, (self.weights.shape.hidden,), self.weights.norm, self.weights.shape.epsilon)
         return F.linear(normed, self.weights.head)
-
-    @staticmethod
-    def _draw(generations: Sequence[ActiveGeneration], logits: Tensor) -> list[Sampled]:
-        ids, logprobs = sample(
-            logits,
-            [generation.temperature for generation in generations],
-            [generation.top_p for generation in generations],
-            [generation.seed for generation in generations],
-            [len(generation.prompt) + len(generation.ids) for generation in generations],
-        )
-        return [Sampled(generation, [token], [logprob]) for generation, token, logprob in zip(generations, ids, logprobs)]
 
 
 def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

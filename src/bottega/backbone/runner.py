@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 
 from bottega.backbone.generation import ActiveGeneration
+from bottega.backbone.sampler import sample
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,17 @@ class MemoryClaim(Protocol):
     def resize(self, size: int) -> bool:
         """Called before more is taken, and after some was given back. Whether it may be had; waits for nobody."""
         ...
+
+
+def sampled_of(generations: Sequence[ActiveGeneration], logits: torch.Tensor) -> list[Sampled]:
+    """One token for each generation, from its row of the logits."""
+    ids, logprobs = sample(
+        logits,
+        [generation.temperature for generation in generations],
+        [generation.seed for generation in generations],
+        [len(generation.prompt) + len(generation.ids) for generation in generations],
+    )
+    return [Sampled(generation, [token], [logprob]) for generation, token, logprob in zip(generations, ids, logprobs)]
 
 
 class BatchRunner(ABC):

@@ -10,7 +10,6 @@ the answers part. In fp32 that is rare, in bf16 it is not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -24,15 +23,13 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 
 
 def sample(
-    logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], seeds: Sequence[int], positions: Sequence[int]
+    logits: Tensor, temperatures: Sequence[float], seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[list[int], list[float]]:
-    """For each row of `logits`: the sampled token, and its log-prob at temperature 1 without top-p."""
+    """For each row of `logits`: the sampled token, and its log-prob at temperature 1."""
     logits = logits.float()
     scaled = logits
     if any(t not in (0.0, 1.0) for t in temperatures):
         scaled = logits / torch.tensor([t or 1.0 for t in temperatures], device=logits.device)[:, None]
-    if any(p < 1 and t > 0 for p, t in zip(top_ps, temperatures)):
-        scaled = nucleus(scaled, torch.tensor(top_ps, device=logits.device))
     if logits.device.type == "cpu":  # row by row: a row's noise fits the cache, and many small calls need no second thread
         chosen = torch.tensor([_best(*each) for each in zip(scaled, temperatures, seeds, positions)])[:, None]
     else:
@@ -47,15 +44,6 @@ def _best(scaled: Tensor, temperature: float, seed: int, position: int) -> int:
     if temperature > 0:
         scaled = noise([seed], [position], len(scaled), scaled.device)[0].add_(scaled)
     return int(scaled.numpy().argmax())  # torch takes twenty times as long for it
-
-
-def nucleus(scaled: Tensor, top_p: Tensor) -> Tensor:
-    """Without the tokens outside of the smallest set of the likeliest that holds `top_p` of the mass."""
-    ordered, places = scaled.sort(dim=-1, descending=True)
-    probabilities = ordered.softmax(-1)
-    outside = (probabilities.cumsum(-1) - probabilities >= top_p[:, None]) & (top_p < 1)[:, None]
-    outside[:, 0] = False
-    return scaled.masked_fill(torch.zeros_like(outside).scatter(-1, places, outside), -math.inf)
 
 
 def noise(seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device) -> Tensor:

@@ -11,10 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bottega.backbone.chat import ChatCompletion, Message, Usage
-from bottega.backbone.client import before_stop
-from bottega.backbone.pricing import size
-from bottega.backbone.sampling import Sampling, StopReason
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, StopReason, Usage
+from bottega.backbone.ledger import size
 from bottega.core.errors import BackboneError
 
 Script = Sequence[str | Exception] | Mapping[str, str] | Callable[[Sequence[Message], Sampling], str]
@@ -61,7 +59,7 @@ class Prompter:
 
 
 class ScriptedChat:
-    """`ChatBackbone` without a model. Stop strings and the token limit cut its answers, as they would a model's."""
+    """`ChatBackbone` without a model. The token limit cuts its answers, as it would a model's."""
 
     def __init__(self, script: Script, *, repeat: bool = False, name: str = "scripted", context: int = 32_768) -> None:
         self.name, self.context = name, context
@@ -75,7 +73,7 @@ class ScriptedChat:
         return math.ceil(size(text) / BYTES_PER_TOKEN)
 
     async def chat(self, messages: Sequence[Message], sampling: Sampling) -> ChatCompletion:
-        text = before_stop(self._prompter.line(messages, sampling), sampling.stop)
+        text = self._prompter.line(messages, sampling)
         reason: StopReason = "stop"
         if self.count_tokens(text) > sampling.max_tokens:
             text, reason = (

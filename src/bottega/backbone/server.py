@@ -10,17 +10,72 @@ since few tell it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, urlsplit
 
-from bottega.backbone.chat import ChatCompletion, Message
-from bottega.backbone.endpoint import Endpoint
-from bottega.backbone.failures import Failure, UnreachableError, excerpt, from_status
-from bottega.backbone.ledger import Ledger
-from bottega.backbone.pricing import MESSAGE_TOKENS, TEMPLATE_TOKENS, likely_tokens, most_tokens
-from bottega.backbone.reply import Reply, read_reply
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
+from bottega.backbone.ledger import MESSAGE_TOKENS, Ledger, likely_tokens, most_tokens
+from bottega.backbone.reply import Failure, Reply, UnreachableError, excerpt, from_status, read_reply
 from bottega.core.errors import BackboneError, UsageError
+
+SECRET_LENGTH = 16
+"""Keys from here on are cut out of answers too. Shorter ones are stand-ins such as `EMPTY`, and may be words of a kernel."""
+
+
+class Key:
+    """A secret that knows how to be left out. It prints as stars, and nothing but the client may look inside."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "***"
+
+    @property
+    def is_secret(self) -> bool:
+        return len(self.value) >= SECRET_LENGTH
+
+    def cut_from(self, text: str) -> str:
+        """A text without the key, in any of the spellings in which a server may echo it."""
+        spellings = {self.value, self.value.replace("/", "\\/"), quote(self.value, safe=""), html.escape(self.value)} - {""}
+        for spelling in sorted(spellings, key=len, reverse=True):
+            text = text.replace(spelling, "***")
+        return text
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    base_url: str
+    model: str
+    key_variable: str = "OPENAI_API_KEY"
+    """Name of the environment variable. A server that wants no key works without it. Empty: none is sent, whatever is set."""
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.base_url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise UsageError("a server's base URL starts with http:// or https:// and names a host: http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query:
+            raise UsageError(
+                "a server's base URL must not hold a password or a query: put the key into an environment variable"
+            )
+        if not self.model:
+            raise UsageError(f"the server at {self.base_url} needs the name of a model")
+
+    def key(self) -> Key:
+        """Read now, and kept by no one but the client. One that no HTTP header can hold is refused: the client would show it."""
+        value = os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
+        if not (value.isascii() and value.isprintable()) or " " in value:
+            raise BackboneError(f"the key in {self.key_variable} has blanks or letters that no key has: set it again")
+        return Key(value)
+
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -42,32 +97,28 @@ class ServerBackbone:
         retries: int = 5,
         ledger: Ledger | None = None,
         limit_field: LimitField = "max_tokens",
-        extra: Mapping[str, object] | None = None,
-        counter: Callable[[str], int] | None = None,
     ) -> None:
         """`timeout`: seconds without a byte; `deadline`: for one answer with all its retries. `limit_field`: newer commercial models want
-        `max_completion_tokens`; other servers may ignore that and never stop.
-        `extra`: further fields of the request, as `chat_template_kwargs`. `counter`: the model's own token count, if at hand."""
+        `max_completion_tokens`; other servers may ignore that and never stop."""
         if concurrency < 1 or context < 1:
             raise UsageError(f"concurrency and context must be 1 or more, not {concurrency} and {context}")
         self.name, self.context = endpoint.model, context
         self.endpoint, self.concurrency = endpoint, concurrency
         self.timeout, self.deadline, self.retries = timeout, deadline, retries
         self.ledger = ledger or Ledger()
-        self.limit_field, self.extra = limit_field, dict(extra or {})
-        self._counter = counter
+        self.limit_field = limit_field
         self._line: _Line | None = None
 
     def __repr__(self) -> str:
         return f"ServerBackbone({self.endpoint.model!r} at {self.endpoint.base_url!r})"
 
     def count_tokens(self, text: str) -> int:
-        return self._counter(text) if self._counter else likely_tokens(text)
+        return likely_tokens(text)
 
     async def chat(self, messages: Sequence[Message], sampling: Sampling) -> ChatCompletion:
         line = self._open_line()
         async with line.places:
-            reservation = await self.ledger.hold(self._bound(messages), sampling.max_tokens)
+            reservation = await self.ledger.hold(most_tokens(messages), sampling.max_tokens)
             try:
                 outcome = await self._ask(line, self._request(messages, sampling))
                 if isinstance(outcome, Failure):
@@ -111,20 +162,13 @@ class ServerBackbone:
         """Temperature and top-p are always sent: vLLM takes what is missing from the model's files, and those differ."""
         clean = [{"role": m.role, "content": m.content.encode("utf-8", "replace").decode()} for m in messages]
         request: dict[str, Any] = {"model": self.endpoint.model, "messages": clean, self.limit_field: sampling.max_tokens}
-        request |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        request |= {"temperature": sampling.temperature, "top_p": 1.0}
         if sampling.seed is not None:
             request["seed"] = sampling.seed
-        if sampling.stop:
-            request["stop"] = list(sampling.stop)
-        if self.extra:
-            request["extra_body"] = self.extra
         return request
 
     def _likely(self, messages: Sequence[Message]) -> int:
         return sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
-
-    def _bound(self, messages: Sequence[Message]) -> int:
-        return self._likely(messages) + TEMPLATE_TOKENS if self._counter else most_tokens(messages)
 
     def _open_line(self) -> _Line:
         loop = asyncio.get_running_loop()

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
-from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
-from bottega.backbone.sampler import sample
+from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled, sampled_of
 
 
 class TransformersRunner(BatchRunner):
@@ -105,12 +104,4 @@ class TransformersRunner(BatchRunner):
 
     def _sampled(self, logits: Tensor) -> list[Sampled]:
         alive = [(row, generation) for row, generation in enumerate(self._cohort) if generation is not None]
-        generations = [generation for _, generation in alive]
-        ids, logprobs = sample(
-            logits[[row for row, _ in alive]],
-            [generation.temperature for generation in generations],
-            [generation.top_p for generation in generations],
-            [generation.seed for generation in generations],
-            [len(generation.prompt) + len(generation.ids) for generation in generations],
-        )
-        return [Sampled(generation, [token], [logprob]) for generation, token, logprob in zip(generations, ids, logprobs)]
+        return sampled_of([generation for _, generation in alive], logits[[row for row, _ in alive]])

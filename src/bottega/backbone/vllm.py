@@ -1,6 +1,6 @@
 """vLLM in this process, on a GPU: the token protocol of the local backbone.
 
-Our own engine keeps the generations (stop strings, cancelling, closing) and vLLM's engine, behind the runner here, samples them.
+Our own engine keeps the generations (cancelling, closing) and vLLM's engine, behind the runner here, samples them.
 Everything of vLLM is built and called on one thread. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
@@ -17,7 +17,7 @@ import torch
 
 from bottega.backbone.engine_backbone import EngineBackbone
 from bottega.backbone.generation import ActiveGeneration
-from bottega.backbone.loading import end_ids, place_of
+from bottega.backbone.loading import place_of, tokenizer_of
 from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError, UsageError
@@ -66,24 +66,23 @@ class VllmBackbone(EngineBackbone):
             first = (str(error).strip().splitlines() or [""])[0]
             raise BackboneError(f"{name} cannot be loaded: {type(error).__name__}: {first}") from None
         try:
-            ends = end_ids(GenerationConfig.from_pretrained(place, revision=revision).eos_token_id)
+            generation = GenerationConfig.from_pretrained(place, revision=revision)
         except OSError:  # not every model comes with one
-            ends = ()
-        most = int(getattr(config, "max_position_embeddings", 0) or inner.model_max_length)
-        if context is not None and not 1 < context <= most:
-            raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
-        length = context or most
-        tokenizer = HuggingFaceTokenizer(inner, length, ends + end_ids(getattr(config, "eos_token_id", None)))
-        if not tokenizer.ends:
-            raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
-        options: dict[str, Any] = {"dtype": dtype, "revision": revision, "max_model_len": length, "max_num_seqs": slots}
+            generation = None
+        tokenizer = tokenizer_of(name, inner, config, generation, context)
+        options: dict[str, Any] = {
+            "dtype": dtype,
+            "revision": revision,
+            "max_model_len": tokenizer.context,
+            "max_num_seqs": slots,
+        }
         options |= {"gpu_memory_utilization": memory, "enforce_eager": not graphs, "seed": 0}
         options |= {"attention_backend": attention} if attention else {}
 
         def open_llm() -> Any:
             from vllm import LLM
 
-            # raw: at temperature 1 and before top-p, which is what a teacher-forced pass gives
+            # raw: at temperature 1, which is what a teacher-forced pass gives
             return LLM(place, logprobs_mode="raw_logprobs", generation_config="vllm", **options)
 
         return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
@@ -154,12 +153,10 @@ class VllmRunner(BatchRunner):
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        # Stop strings are ours to find: vLLM would keep the text that the ids of a cut answer no longer spell.
-        kind = RequestOutputKind.DELTA if generation.stop else RequestOutputKind.FINAL_ONLY
         return SamplingParams(
-            max_tokens=generation.limit, temperature=generation.temperature, top_p=generation.top_p, seed=generation.seed,
+            max_tokens=generation.limit, temperature=generation.temperature, seed=generation.seed,
             logprobs=0, flat_logprobs=True,
-            detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=kind,
+            detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=RequestOutputKind.FINAL_ONLY,
         )  # fmt: skip
 
     def _shut_down(self) -> None:

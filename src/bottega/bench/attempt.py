@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from bottega.core.verdict import Verdict
 
@@ -93,3 +96,46 @@ class BenchRun:
     fingerprint: dict[str, Any]
     tasks: tuple[BenchTask, ...]
     attempts: tuple[BenchAttempt, ...]
+
+
+Log = Callable[[str], None]
+CELLS = 20_000_000
+"""Tasks × samples × turns that a run may have: figures are computed on arrays of that many cells."""
+NUMBERS = ("speedup", "times_ms", "stages_s")
+"""Parts of a verdict that hold numbers by name."""
+
+
+_ATTEMPT, _TASK = TypeAdapter(BenchAttempt), TypeAdapter(BenchTask)
+
+
+def attempt_of(data: dict[str, Any]) -> BenchAttempt:
+    """Raises `ValueError` with the field that is wrong."""
+    verdict = data.get("verdict")
+    known = data
+    if isinstance(verdict, dict):  # JSON has no infinities, so a number may be null there
+        known = {**data, "verdict": {**verdict, **{name: _numbers(verdict.get(name, {})) for name in NUMBERS}}}
+        if not isinstance((verdict.get("coverage") or {}).get("share"), int | float | None):
+            raise ValueError("verdict.coverage.share: is no number")
+    _check(_ATTEMPT, known)
+    return BenchAttempt.from_json(data)
+
+
+def task_of(data: dict[str, Any]) -> BenchTask:
+    """Raises as `attempt_of` does."""
+    _check(_TASK, data)
+    return BenchTask.from_json(data)
+
+
+def _check(shape: TypeAdapter[Any], data: dict[str, Any]) -> None:
+    try:
+        # Half a surrogate pair, which models do write and names of files may hold, is no fault of a line.
+        shape.validate_json(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    return math.nan if value is None else value

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.backbone.failures import ContextError, RefusedError
+from bottega.backbone.reply import ContextError, RefusedError
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.run_directory import SAMPLES
-from bottega.bench.settings import BenchJudgeSettings, BenchWriterSettings
+from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BudgetError
-from bottega.core.event import Event, Judged, Selected, Wrote
+from bottega.core.event import Event
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.attempts import Totals, totals_of
+from bottega.episodes.attempts import NOT_JUDGED, Totals, attempts_of, schemes_of, totals_of
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
@@ -64,8 +64,7 @@ class ModelSource:
     """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
 
     folder: Path
-    writing: BenchWriterSettings
-    judging: BenchJudgeSettings
+    settings: BenchSettings
     client: Client
     library: Library | None
     prompts: Prompts
@@ -80,26 +79,26 @@ class ModelSource:
         return max(self.at_once, shard.lanes)
 
     def samples(self, task: str) -> tuple[int, ...]:
-        return tuple(range(self.writing.samples))
+        return tuple(range(self.settings.samples))
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
-        settings = self.writing.episode(shard.device, self.judging)
+        settings = self.settings.episode(shard.device)
         with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
             context = EpisodeContext(self.client, shard, *given, shared=self.phases)
-            cut = ""
+            episode, cut = f"{task.id}/sample{number}", ""
             try:
-                await run_episode(context, task, settings, f"{task.id}/sample{number}")
+                await run_episode(context, task, settings, episode)
             except (
                 ContextError,
                 RefusedError,
             ) as error:  # the next time would be no better: the model has failed, and that counts
                 cut = str(error)
-            found = attempts_of(journal.events, task.id, number, self.writing.language)
+            found = sample_of(journal.events, episode, task.id, number, settings.language)
         if cut:
-            return [*found, (_unanswered(task.id, number, len(found), self.writing.language, cut), "")]
+            return [*found, (_unanswered(task.id, number, len(found), settings.language, cut), "")]
         reason = self.budget.reached()
-        if len(found) < self.writing.turns and reason is not None:
+        if len(found) < self.settings.kernels and reason is not None:
             raise BudgetError(reason)
         return found  # a beam whose kernels are copies of each other has fewer than it might
 
@@ -137,45 +136,34 @@ class CandidateSource:
         return [(_read(task, number, candidate, verdict, 0.0), candidate.source)]
 
 
-def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) -> Sample:
+def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, language: str) -> Sample:
     """The kernels of one episode, in the order of its search. An answer that waits for its verdict is none of them."""
-    wrote: list[Wrote] = []
-    judged: dict[str, Judged] = {}
-    schemes: dict[int, Selected] = {}
-    for event in events:
-        if isinstance(event, Wrote):
-            wrote.append(event)
-        elif isinstance(event, Judged):
-            judged[event.node] = event
-        elif isinstance(event, Selected):
-            schemes[event.scheme] = event
-    wrote = [event for event in wrote if event.turn.fault or event.node in judged]
+    schemes = schemes_of(events, episode)
     # Once: what the selections took stands with the first answer, so that nothing that was paid for is left out.
     selections = [event.turn for event in schemes.values() if event.turn is not None]
+    written = [attempt for attempt in attempts_of(events, episode) if attempt.outcome != NOT_JUDGED]
     found: Sample = []
-    for turn, event in enumerate(sorted(wrote, key=lambda event: _order(event.node))):
-        answer, verdict = event.turn, judged.get(event.node)
-        beside = selections if turn == 0 else []
-        selected = schemes.get(event.scheme)
-        again = verdict is not None and bool(verdict.same_as)
-        judging = 0.0 if verdict is None or again else verdict.verdict.stages_s.get("total", verdict.seconds)
-        attempt = BenchAttempt(
+    for turn, attempt in enumerate(sorted(written, key=lambda attempt: _order(attempt.node.id))):
+        node, answer, verdict = attempt.node, attempt.node.turn, attempt.node.verdict
+        turns = [answer, *(selections if turn == 0 else [])]
+        judging = 0.0 if verdict is None or attempt.same_as else verdict.stages_s.get("total", attempt.judging_s)
+        kept = BenchAttempt(
             task=task,
             sample=sample,
             turn=turn,
-            verdict=None if verdict is None else verdict.verdict,
+            verdict=verdict,
             candidate="" if verdict is None else candidate_from(answer.source).id,
             language=language if verdict is None else detect_language(answer.source),
-            prompt_tokens=sum(one.prompt_tokens for one in (answer, *beside)),
-            output_tokens=sum(one.output_tokens for one in (answer, *beside)),
-            money=sum(one.cost for one in (answer, *beside)),
-            seconds=round(event.seconds + judging, 3),
-            skills=() if selected is None else selected.names,
+            prompt_tokens=sum(one.prompt_tokens for one in turns),
+            output_tokens=sum(one.output_tokens for one in turns),
+            money=sum(one.cost for one in turns),
+            seconds=round(attempt.writing_s + judging, 3),
+            skills=schemes[node.scheme].names if node.scheme in schemes else (),
             junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
             redrawn=answer.redrawn,
             repairs=answer.repairs,
         )
-        found.append((attempt, answer.source if verdict is not None else ""))
+        found.append((kept, answer.source if verdict is not None else ""))
     return found
 
 

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bottega.bench.attempt import BenchAttempt, BenchRun
-from bottega.bench.comparable import JUDGED_BY, MEASURED_ON
-from bottega.bench.rows import Log
+from bottega.bench.attempt import BenchAttempt, BenchRun, Log
+from bottega.bench.caveats import JUDGED_BY, MEASURED_ON
 from bottega.bench.run_directory import read_run
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT

@@ -17,9 +17,9 @@ from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.run_directory import ATTEMPTS, KERNELS, LEADERBOARD, read_head
 from bottega.core.errors import BottegaError, TaskError, UsageError
+from bottega.core.files import encoded, json_text, write
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome
-from bottega.episodes.delivery.files import encoded, json_text, write
 
 SCHEMA = 1
 TOO_LONG = ("grid", "by_turn", "best_by_turn", "best_of_n")

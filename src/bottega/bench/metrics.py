@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,9 @@ import numpy as np
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.caveats import caveats
-from bottega.bench.families import Family, families, outcomes_of
-from bottega.bench.pass_at_k import chances, usual_k
 from bottega.bench.result_arrays import ENDINGS, ResultArrays, result_arrays_of, task_ending, timed, unfit
-from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, grid
-from bottega.bench.spending import Spending, spending
-from bottega.bench.uplift import Uplift, uplifts
+from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, chances, grid, usual_k
+from bottega.bench.uplift import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
 from bottega.judge.baselines import BASELINES
 
 
@@ -37,9 +34,6 @@ class Speeds:
     kept: Estimate
     kept_median: Estimate
     """Geometric mean and median over all tasks, where a kernel is used only if it is surely faster, and else the module stays, at 1."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name).to_json() for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,6 @@ class TaskGroup:
     grid: tuple[GridCell, ...] = ()
     """Of the whole run only."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True)
 class BenchSummary:
@@ -103,7 +94,7 @@ class BenchSummary:
         return self.groups[1]
 
     def to_json(self) -> dict[str, Any]:
-        return {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: _plain(value) for name, value in self.__dict__.items()}
 
 
 def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> BenchSummary:
@@ -214,6 +205,8 @@ def _coverage(results: ResultArrays, baseline: str) -> Any:
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
+    if is_dataclass(value):
+        return {name: _plain(item) for name, item in value.__dict__.items()}
     if isinstance(value, dict):
         return {f"{key:g}" if isinstance(key, float) else str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

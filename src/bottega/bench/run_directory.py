@@ -15,7 +15,6 @@ judged of a half sample is in that sample's own log: it is taken from there when
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -23,12 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask, Key
-from bottega.bench.rows import CELLS, Log, attempt_of, lines_of, made, task_of
-from bottega.core.atomic_file import write_atomic
+from bottega.bench.attempt import CELLS, BenchAttempt, BenchRun, BenchTask, Key, Log, attempt_of, task_of
+from bottega.core.append_log import AppendLog, read_lines
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.json_text import strict
-from bottega.episodes.delivery.files import encoded, json_text
+from bottega.core.files import encoded, json_text, strict, write_atomic
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",
@@ -46,13 +43,11 @@ def read_run(folder: Path, log: Log | None = None) -> BenchRun:
     """A run as it is, whole or not. A last line that was cut is left out and said; other damage is a `UsageError` with file and line."""
     head = read_head(folder)
     tasks: dict[str, BenchTask] = {}
-    for number, data in lines_of(folder / TASKS, log):
-        row = made(task_of, data, folder / TASKS, number)
+    for _, row in read_lines(folder / TASKS, task_of, log):
         tasks[row.id] = row
     attempts: dict[Key, BenchAttempt] = {}
     seen: dict[Key, int] = {}
-    for number, data in lines_of(folder / ATTEMPTS, log):
-        attempt = made(attempt_of, data, folder / ATTEMPTS, number)
+    for number, attempt in read_lines(folder / ATTEMPTS, attempt_of, log):
         where = f"{folder / ATTEMPTS}: line {number}"
         if not tasks:
             raise UsageError(
@@ -113,24 +108,13 @@ class Recorder:
 
     def __init__(self, folder: Path, log: Log | None = None) -> None:
         self.folder = folder
-        self._tasks = self._attempts = None
-        try:
-            for part in (folder, folder / KERNELS):
-                part.mkdir(parents=True, exist_ok=True)
-            self._tasks, self._attempts = open(folder / TASKS, "ab"), open(folder / ATTEMPTS, "ab")  # noqa: SIM115
-        except OSError as error:
-            raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
-        try:
-            try:
-                fcntl.flock(self._attempts, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"{folder}: another process is writing this run; wait for it, or give another --out") from None
+        with contextlib.ExitStack() as opened:
+            self._logs = {name: AppendLog(folder / name) for name in (ATTEMPTS, TASKS)}
+            opened.callback(self.close)
             run = read_run(folder, log)
-            for name in (TASKS, ATTEMPTS):
-                _cut_partial_line(folder / name)
-        except BaseException:
-            self.close()
-            raise
+            for each in self._logs.values():
+                each.cut_partial_line()
+            opened.pop_all()
         self.settings, self.fingerprint = run.settings, run.fingerprint
         self.tasks = {task.id: task for task in run.tasks}
         self.attempts = {attempt.key: attempt for attempt in run.attempts}
@@ -142,10 +126,8 @@ class Recorder:
         self.close()
 
     def close(self) -> None:
-        for file in (self._tasks, self._attempts):
-            if file is not None:
-                with contextlib.suppress(OSError):  # of a full disk: what could not be written was said, and never counted
-                    file.close()
+        for log in self._logs.values():
+            log.close()
 
     @property
     def run(self) -> BenchRun:
@@ -157,14 +139,14 @@ class Recorder:
             return False
         if attempt.candidate:
             self.keep_kernel(attempt.candidate, source)
-        self._append(self._attempts, attempt.to_json())
+        self._logs[ATTEMPTS].append(strict(attempt.to_json()))
         self.attempts[attempt.key] = attempt
         return True
 
     def note(self, task: BenchTask) -> None:
         """What is now known of a task."""
         if self.tasks.get(task.id) != task:
-            self._append(self._tasks, task.to_json())
+            self._logs[TASKS].append(strict(task.to_json()))
             self.tasks[task.id] = task
 
     def keep_kernel(self, candidate: str, source: str) -> None:
@@ -173,18 +155,10 @@ class Recorder:
         if path.exists():
             return
         try:
+            path.parent.mkdir(exist_ok=True)
             write_atomic(path, source.encode("utf-8", "surrogatepass"))
         except OSError as error:
             raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
-
-    def _append(self, file: Any, data: dict[str, Any]) -> None:
-        line = json.dumps(strict(data), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
-        try:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError as error:
-            raise BottegaError(f"{file.name}: cannot be written ({error.strerror}); {_AGAIN}") from None
 
 
 _AGAIN = "the run stops here, and the same command goes on with it"
@@ -226,11 +200,3 @@ def _create(path: Path, content: bytes) -> None:
         raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _cut_partial_line(path: Path) -> None:
-    """Cut off a last line that has no end."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,25 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.candidates import CandidateSet, read_candidates
-from bottega.bench.comparable import SAME_MACHINE
+from bottega.bench.caveats import SAME_MACHINE
 from bottega.bench.kernel_sources import CandidateSource, KernelSource, ModelSource
 from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.runner import BenchRunner, OnEvent
-from bottega.bench.settings import BenchSettings
+from bottega.bench.settings import STARTER, BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
-from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
 from bottega.judge.device_facts import device_facts
-from bottega.judge.machine import Workers
+from bottega.judge.machine import worker_count
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
-STARTER = "starter"
 NAMING_TASKS = ("tasks", "levels", "only", "limit")
 """How tasks were named says nothing where they are the same ones. Where the candidates lay says nothing either: they are compared
 themselves."""
@@ -46,21 +44,6 @@ themselves."""
 AT_ONCE, AT_ONCE_SHARED = 8, 256
 """Samples that are written at a time: by a model elsewhere, and by one that draws on the judge's own device, where drawing and judging
 take turns, so that each turn is to do as much as it can."""
-
-
-@dataclass(frozen=True)
-class BenchRequest:
-    settings: BenchSettings
-    folder: Path
-    devices: tuple[str, ...]
-    workers: Workers = "auto"
-    """Kernels that each device's judge builds and tries side by side."""
-    at_once: int | None = None
-    """Samples that are written at a time, for each device; as suits the model where nothing is said."""
-    caps: BudgetCaps = field(default_factory=BudgetCaps)
-    command: str = ""
-    known: tuple[Path, ...] = ()
-    """Folders of earlier runs whose verdicts stand for the same text on the same task."""
 
 
 @dataclass(frozen=True)
@@ -74,56 +57,76 @@ class BenchFinished:
 
 
 async def run_session(
-    request: BenchRequest,
-    open_speaker: Callable[[Sequence[BenchAttempt]], Client],
+    settings: BenchSettings,
+    references: Sequence[str],
+    folder: Path,
+    devices: Sequence[str],
+    open_client: Callable[[Sequence[BenchAttempt]], Client],
     log: Callable[[str], None],
     on_event: OnEvent = lambda event: None,
+    command: str = "",
 ) -> BenchFinished:
     """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
-    settings = request.settings
+    settings = settings.resolved()
     size = "cpu" if settings.judging.kind == "cpu" else "gpu"
-    tasks = load_task_set(settings.tasks, size, settings.levels, settings.only, settings.limit)
-    candidates = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
-    if candidates is None and settings.writing is None:
-        raise UsageError("nobody is there to write kernels: give --backbone, or --candidates with kernels that others wrote")
+    tasks = load_task_set(references, size, settings.levels, settings.only, settings.limit)
+    candidates = read_candidates(settings.candidates, tasks.rows, tasks.tasks) if settings.candidates else None
     for line in (*tasks.repeated, *(() if candidates is None else (*candidates.unmatched, *candidates.outside))):
         log(line)
     async with contextlib.AsyncExitStack() as stack:
-        head = _head(request, tasks, candidates)
-        known = read_known(request.known, settings.judging, head["fingerprint"], log)
-        shards = [Shard(device, settings.judging, request.workers, known) for device in request.devices]
+        head = {"command": command, **_head(settings, references, devices, tasks, candidates)}
+        known = read_known(settings.known, settings.judging, head["fingerprint"], log)
+        workers = worker_count(settings.workers, devices[0], len(devices))
+        shards = [Shard(device, settings.judging, workers, known) for device in devices]
         for shard in shards:
             stack.callback(shard.close)
-        there = _is_there(request.folder, head)
-        client = prompts = None
+        there = _is_there(folder, head)
+        client = None
         phases = Phases()
-        if settings.writing is not None:
-            prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
-            client = open_speaker(read_run(request.folder).attempts if there else ())
+        if candidates is None:
+            prompts = Prompts(settings.style or "compact", settings.prompts)
+            client = open_client(read_run(folder).attempts if there else ())
             stack.push_async_callback(client.close)
             phases = share_device(client)
-            if _share_a_device(phases, request):
+            if _share_a_device(phases, devices):
                 log(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
-            begin(request.folder, head)
-        recorder = stack.enter_context(Recorder(request.folder, log))
+            begin(folder, head)
+        recorder = stack.enter_context(Recorder(folder, log))
         for row in tasks.rows:
             if row.id not in recorder.tasks:
                 recorder.note(row)
         for attempt in recorder.attempts.values():
             if attempt.verdict is not None:
                 known.keep(attempt.task, attempt.candidate, attempt.verdict)
+        work: KernelSource
         if candidates is not None:
-            work: KernelSource = _readers(candidates, recorder)
+            work = _readers(candidates, recorder)
         else:
-            assert client is not None and prompts is not None
-            facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
-            work = _writers(request, recorder, client, prompts, phases, facts, stack)
-        log(f"run in {request.folder}")
+            assert client is not None
+            library = _open_library(settings.library_name, folder)
+            if library is not None:
+                stack.enter_context(library)
+            facts = {device: await asyncio.to_thread(device_facts, device) for device in devices}
+            at_once = settings.at_once or AT_ONCE
+            if settings.at_once is None and _share_a_device(phases, devices):
+                at_once = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
+            work = ModelSource(folder, settings, client, library, prompts, _budget(settings, recorder), at_once, phases, facts)
+        log(f"run in {folder}")
         run = BenchRunner(recorder, tasks.tasks, shards, work, on_event, phases)
         whole = await run.go()
         record = _record(recorder.run, log) if whole else None
         return BenchFinished(recorder.run, whole, run.ended, record, candidates.unmatched if candidates is not None else ())
+
+
+def _budget(settings: BenchSettings, recorder: Recorder) -> RunBudget:
+    attempts = recorder.attempts.values()
+    return RunBudget(
+        BudgetCaps(tokens=settings.tokens, money=settings.money),
+        kernels=len(attempts),
+        tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
+        money=sum(attempt.money for attempt in attempts),
+    )
 
 
 def _record(run: BenchRun, log: Callable[[str], None]) -> Path:
@@ -138,25 +141,25 @@ def _record(run: BenchRun, log: Callable[[str], None]) -> Path:
     return write_record(run)
 
 
-def _head(request: BenchRequest, tasks: TaskSet, candidates: CandidateSet | None) -> dict[str, Any]:
+def _head(
+    settings: BenchSettings, references: Sequence[str], devices: Sequence[str], tasks: TaskSet, candidates: CandidateSet | None
+) -> dict[str, Any]:
     """What a run is, as far as that is known before it begins."""
-    settings = request.settings
     facts: dict[str, Any] = {"model": settings.name or _model(settings), "tasks_digest": tasks.digest}
     hashes = {"tasks": tasks.digest}
     if candidates is not None:
         facts |= {"samples": len(candidates.numbers), "sample_numbers": list(candidates.numbers)}
         hashes["candidates"] = _digest_of(candidates)
-    if settings.writing is not None:
-        facts["model_beside_the_judge"] = settings.writing.in_process
-    if settings.writing is not None and settings.writing.library:
-        facts["library_facts"] = _library_facts(settings.writing.library)
+    else:
+        facts["model_beside_the_judge"] = settings.in_process
+        if settings.library_name:
+            facts["library_facts"] = _library_facts(settings.library_name)
     return {
-        "command": request.command,
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "settings": settings.terms(facts),
-        "fingerprint": fingerprint_of(request.devices),
+        "settings": settings.terms(tuple(references), facts),
+        "fingerprint": fingerprint_of(devices),
         "hashes": hashes,
-        "known": [run_name(folder) for folder in request.known],
+        "known": [run_name(folder) for folder in settings.known],
     }
 
 
@@ -203,33 +206,8 @@ def _readers(candidates: CandidateSet, recorder: Recorder) -> CandidateSource:
     return CandidateSource(candidates.kernels)
 
 
-def _writers(
-    request: BenchRequest, recorder: Recorder, client: Client, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
-    stack: contextlib.AsyncExitStack,
-) -> ModelSource:  # fmt: skip
-    settings = request.settings
-    assert settings.writing is not None
-    library = _open_library(settings.writing.library, request.folder)
-    if library is not None:
-        stack.enter_context(library)
-    attempts = recorder.attempts.values()
-    budget = RunBudget(
-        request.caps,
-        kernels=len(attempts),
-        tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
-        money=sum(attempt.money for attempt in attempts),
-    )
-    usual = AT_ONCE
-    if _share_a_device(phases, request):
-        usual = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
-    at_once = request.at_once or usual
-    return ModelSource(
-        request.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts
-    )
-
-
-def _share_a_device(phases: Phases, request: BenchRequest) -> bool:
-    return any(device_name(device) == phases.device for device in request.devices)
+def _share_a_device(phases: Phases, devices: Sequence[str]) -> bool:
+    return any(device_name(device) == phases.device for device in devices)
 
 
 def _open_library(named: str, folder: Path) -> Library | None:
@@ -258,9 +236,9 @@ def _cards(cards: Iterable[Skill]) -> dict[str, Any]:
 
 def _model(settings: BenchSettings) -> str:
     """Who wrote the kernels, in a word: the model without where it lies, or the folder of candidates."""
-    if settings.writing is None:
-        return Path(settings.candidates).resolve().name
-    form, _, rest = settings.writing.backbone.partition(":")
+    if settings.backbone is None:
+        return (settings.candidates or Path()).resolve().name
+    form, _, rest = settings.backbone.partition(":")
     if form == "server":
         return rest.rpartition("@")[0]
     return rest.partition("?")[0].rstrip("/").rpartition("/")[2] if rest else form

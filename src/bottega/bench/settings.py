@@ -1,20 +1,26 @@
-"""Settings of a benchmark run, as plain values: equal settings resume the same run."""
+"""Settings of `bottega bench`, and what of them makes two sessions the same run."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from bottega.agents.answers.pipeline import policy_for
-from bottega.agents.prompts import Style
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import encoded, json_text
-from bottega.episodes.settings import EpisodeSettings
+from bottega.core.files import encoded, json_text
+from bottega.core.setting_kinds import MODES, Numbers, Paths, Positive, Share
+from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
+from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
+from bottega.episodes.writing_settings import WritingSettings
+from bottega.judge.baselines import parse_baselines
+from bottega.languages import choose_language
 
-MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
-Selection = Literal["selector", "bm25", "none"]
+STARTER = "starter"
 
 
 @dataclass(frozen=True)
@@ -37,112 +43,156 @@ class BenchJudgeSettings:
     @property
     def options(self) -> dict[str, Any]:
         """As the judge takes them."""
-        return {
-            "baselines": self.baselines,
-            "precision": self.precision,
-            "training": MODES[self.mode],
-            "quick": self.quick,
-            "timeout": self.timeout,
-            "require_kernel": self.require_kernel,
-        }
+        own = {name: value for name, value in asdict(self).items() if name not in ("kind", "mode")}
+        return {**own, "baselines": self.baselines, "training": MODES[self.mode]}
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> BenchJudgeSettings:
         """From the terms of a run. Raises `KeyError` or `TypeError` for what are no terms."""
-        names = cls.__dataclass_fields__
-        values = {name: settings[name] for name in names}
+        values = {name: settings[name] for name in cls.__dataclass_fields__}
         return cls(**{**values, "baselines": tuple(values["baselines"])})
 
 
-@dataclass(frozen=True)
-class BenchWriterSettings:
-    """How kernels are written. Every sample of a task is an episode of its own, so that none sees another."""
+class BenchSettings(WritingSettings):
+    command: ClassVar[str] = "bench"
+    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "samples", "turns", "out", "verify", "json")
 
-    backbone: str
-    """As the user named it."""
-    language: str
-    samples: int = 1
-    strategy: str = "serial"
-    generations: int = 1
-    """Turns of a serial sample; generations of a beam or of an evolution."""
-    width: int = 2
-    branch: int = 2
-    library: str = ""
-    """`starter`, a folder, or nothing."""
-    selection: Selection = "selector"
-    unproved: bool = True
-    temperature: float = 1.0
-    max_tokens: int = 2048
-    context: int | None = None
-    style: Style = "compact"
-    redraws: int = 0
-    prompts: str = ""
-    seed: int = 0
+    levels: Numbers = ()
+    """Only tasks of these levels, such as 1,2; empty for all."""
+    only: str = ""
+    """Only tasks whose name fits a pattern, such as *softmax*."""
+    limit: Positive | None = None
+    """So many tasks, at even distances over the whole set."""
+    backbone: str | None = None
+    """The model that writes: embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."""
+    samples: Positive = 1
+    """Samples of each task, none of which sees another."""
+    turns: Positive = 1
+    """Kernels of a sample in a row, each seeing the ones before it."""
+    strategy: StrategyName = "serial"
+    """serial; parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    width: Positive = 2
+    """Of a beam; islands of an evolution."""
+    branch: Positive = 2
+    """Children of a kernel in a beam, of an island in evolution."""
+    seed: int | None = None
+    """Of sampling answers: none is 0. Of what `verify` judges again: none is by chance."""
+    at_once: Positive | None = None
+    """Samples under way at a time, for each device; none is 8, or 256 by a model on the judge's device."""
+    library: str = "none"
+    """A skill library's folder, starter for the set that comes along, or none."""
+    selection: Literal["selector", "bm25", "none"] = "selector"
+    """Who picks skills: the backbone, the search alone, or nobody."""
+    candidates: Path | None = None
+    """Judge the kernels in this folder: KernelBench's run folder, or TASK.py, TASK.0.py, TASK/0.py."""
+    name: str = ""
+    """Who wrote the kernels, for the record; the model or folder if left out."""
+    device: str = "cpu"
+    """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
+    baseline: str = "eager"
+    """eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts."""
+    quick: bool = False
+    """Fewer input variants and timed rounds; not for publishing."""
+    timeout: float = 120.0
+    """Seconds of a kernel's own time, compiling included."""
+    require_kernel: float | None = None
+    """Reject where own kernels do less than this share of the work."""
+    known: Paths = ()
+    """What these runs judged, in the same way, is not judged again."""
+    record: Annotated[Path | None, Field(alias="verify")] = None
+    """Judge a random part of a record again: a leaderboard.json or its folder."""
+    share: Share = 0.1
+    """The part of a record that is judged again."""
+    count: Positive | None = None
+    """So many kernels of a record, in place of a share."""
+    out: Path | None = None
+    """The run's folder; ./bottega-bench-N if left out."""
+    as_json: Annotated[bool, Field(alias="json")] = False
+    """Print the record, or what there is of it, on standard output."""
 
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise UsageError(f"samples must be at least 1, not {self.samples}")
-        if self.selection not in ("selector", "bm25", "none"):
-            raise UsageError(f"unknown selection {self.selection!r}; use selector, bm25 or none")
-        if self.strategy == "parallel":  # kernels that see no other are samples of one turn, whatever they were called
-            object.__setattr__(self, "samples", self.samples * self.generations)
-            object.__setattr__(self, "generations", 1)
-        self.episode("cpu", BenchJudgeSettings())  # says now what an episode would not take
+    @property
+    def judging(self) -> BenchJudgeSettings:
+        kind = "cpu" if self.device == "cpu" else "cuda"
+        baselines = parse_baselines(self.baseline)
+        return BenchJudgeSettings(kind, baselines, self.precision, self.mode, self.quick, self.timeout, self.require_kernel)
+
+    @property
+    def library_name(self) -> str:
+        """`starter`, a folder, or nothing."""
+        if self.library in ("none", "", STARTER):
+            return self.library if self.library == STARTER else ""
+        return str(Path(self.library).resolve())
+
+    @property
+    def kernels(self) -> int:
+        """Of one sample, in a row."""
+        return self.turns * (self.width * self.branch if self.strategy in ("beam", "evolve") else 1)
 
     @property
     def in_process(self) -> bool:
         """Whether the model draws its answers in this process, on this machine's devices."""
-        return not self.backbone.startswith(("server:", "scripted:"))
+        return self.backbone is not None and not self.backbone.startswith(("server:", "scripted:"))
 
-    @property
-    def turns(self) -> int:
-        """Kernels of one sample, in a row."""
-        return self.generations * (self.width * self.branch if self.strategy in ("beam", "evolve") else 1)
+    def resolved(self) -> BenchSettings:
+        """With what the user did not say, which the backbone and the device choose."""
+        if self.backbone is None:
+            return self
+        style = prompt_style(self.backbone, self.style)
+        chosen: dict[str, Any] = {
+            "language": choose_language(self.language, self.judging.kind),
+            "temperature": temperature_for(self.backbone, self.samples * self.turns, self.temperature),
+            "max_tokens": answer_tokens(self.backbone, self.max_tokens),
+            "style": style,
+            "resamples": resample_count(style, self.resamples),
+            "seed": self.seed or 0,
+        }
+        if self.strategy == "parallel":  # kernels that see no other are samples of one turn, whatever they were called
+            chosen |= {"samples": self.samples * self.turns, "turns": 1}
+        found = self.model_copy(update=chosen)
+        found.episode("cpu")  # says now what an episode would not take
+        return found
 
-    def episode(self, device: str, judging: BenchJudgeSettings) -> EpisodeSettings:
+    def episode(self, device: str) -> EpisodeSettings:
         """Of one sample. All turns are always taken: an end by target or roofline would leave samples of unequal length."""
-        skilled = bool(self.library) and self.selection != "none"
+        skilled = bool(self.library_name) and self.selection != "none"
         return EpisodeSettings(
             device=device,
-            language=self.language,
-            baselines=judging.baselines,
-            precision=judging.precision,
-            quick=judging.quick,
+            language=self.language or "",
+            baselines=self.judging.baselines,
+            precision=self.precision,
+            quick=self.quick,
             strategy="serial" if self.strategy == "parallel" else self.strategy,
-            turns=self.generations,
+            turns=self.turns,
             samples=self.width if self.strategy in ("beam", "evolve") else 1,
             branch=self.branch,
             schemes=1 if skilled else 0,
             empty_scheme=not skilled,
             select=self.selection if skilled else "none",
-            unproved=self.unproved,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            style=self.style,
-            answers=policy_for(self.redraws),
-            seed=self.seed,
+            unproved=not self.proved_only,
+            temperature=1.0 if self.temperature is None else self.temperature,
+            max_tokens=self.max_tokens or 0,
+            style=self.style or "compact",
+            answers=policy_for(self.resamples or 0),
+            seed=self.seed or 0,
             stopping=Stopping(roofline=0.0),
         )
 
-
-@dataclass(frozen=True)
-class BenchSettings:
-    tasks: tuple[str, ...]
-    """References, as the user gave them."""
-    judging: BenchJudgeSettings
-    writing: BenchWriterSettings | None = None
-    """None where others wrote the kernels."""
-    name: str = ""
-    """Who wrote the kernels, for the record."""
-    levels: tuple[int, ...] = ()
-    only: str = ""
-    limit: int | None = None
-    candidates: str = ""
-    """The folder of kernels that others wrote."""
-
-    def terms(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def terms(self, tasks: tuple[str, ...], facts: dict[str, Any]) -> dict[str, Any]:
         """What must be the same when a run is resumed, as plain JSON, together with facts that only the run's material tells."""
-        own = {name: value for name, value in self.__dict__.items() if name not in ("judging", "writing")}
-        writing = {} if self.writing is None else {**asdict(self.writing), "turns": self.writing.turns}
-        told = {"turns": 1, **own, **asdict(self.judging), **writing, **facts}
-        return dict(json.loads(encoded(json_text(told))))  # as a file gives it back
+        candidates = "" if self.candidates is None else str(self.candidates)
+        own = {"tasks": tasks, "name": self.name, "levels": sorted(set(self.levels)), "only": self.only, "limit": self.limit,
+               "candidates": candidates, "turns": 1}  # fmt: skip
+        writing: dict[str, Any] = {}
+        if self.backbone is not None:
+            names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
+                     "style", "seed")  # fmt: skip
+            writing = {name: getattr(self, name) for name in names}
+            writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
+            writing |= {
+                "redraws": self.resamples,
+                "prompts": str(self.prompts.resolve()) if self.prompts else "",
+                "turns": self.kernels,
+            }
+        return dict(
+            json.loads(encoded(json_text({**own, **asdict(self.judging), **writing, **facts})))
+        )  # as a file gives it back

@@ -5,8 +5,9 @@ An event's `key` names what it finished; a run that is started again takes what 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from bottega.core.draft import Draft
 from bottega.core.skill import Skill
@@ -16,7 +17,6 @@ from bottega.core.verdict import Verdict
 
 @dataclass(frozen=True)
 class RunStarted:
-    type: ClassVar[str] = "run_started"
     command: str
     settings: dict[str, Any]
     fingerprint: dict[str, Any]
@@ -26,7 +26,6 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class EpisodeStarted:
-    type: ClassVar[str] = "episode_started"
     key: str
     episode: str
     task_id: str
@@ -43,7 +42,6 @@ class EpisodeStarted:
 class Selected:
     """One selection scheme; the empty one has no turn."""
 
-    type: ClassVar[str] = "selected"
     key: str
     episode: str
     scheme: int
@@ -58,7 +56,6 @@ class Selected:
 class Drafted:
     """What was written by rule before the model was asked, or why nothing was. Each draft that is judged is also a `Wrote`."""
 
-    type: ClassVar[str] = "drafted"
     key: str
     episode: str
     author: str
@@ -78,7 +75,6 @@ class Drafted:
 class Wrote:
     """One kernel before it is judged: an answer of the writer, or a draft. Its turn holds the kernel, or the fault why there is none."""
 
-    type: ClassVar[str] = "wrote"
     key: str
     episode: str
     node: str
@@ -93,7 +89,6 @@ class Wrote:
 
 @dataclass(frozen=True)
 class Judged:
-    type: ClassVar[str] = "judged"
     key: str
     episode: str
     node: str
@@ -106,7 +101,6 @@ class Judged:
 
 @dataclass(frozen=True)
 class Summarised:
-    type: ClassVar[str] = "summarised"
     key: str
     episode: str
     turn: Turn
@@ -117,7 +111,6 @@ class Summarised:
 
 @dataclass(frozen=True)
 class EpisodeEnded:
-    type: ClassVar[str] = "episode_ended"
     key: str
     episode: str
     ended: str
@@ -130,7 +123,6 @@ class EpisodeEnded:
 class Credited:
     """What one step of training learns from: for every answer that counts, its trace, turn, role, reward and advantage."""
 
-    type: ClassVar[str] = "credited"
     key: str
     step: int
     credits: tuple[dict[str, Any], ...]
@@ -141,7 +133,6 @@ class Credited:
 class Measured:
     """Figures of one step of training, or of an evaluation after it."""
 
-    type: ClassVar[str] = "measured"
     key: str
     step: int
     """Counted from 1: after so many updates."""
@@ -153,7 +144,6 @@ class Measured:
 
 @dataclass(frozen=True)
 class Checkpointed:
-    type: ClassVar[str] = "checkpointed"
     key: str
     step: int
     folder: str
@@ -163,7 +153,6 @@ class Checkpointed:
 
 @dataclass(frozen=True)
 class RunEnded:
-    type: ClassVar[str] = "run_ended"
     ended: str
     facts: dict[str, Any] = field(default_factory=dict)
     at: float = 0.0
@@ -184,11 +173,18 @@ Event = (
     | Checkpointed
     | RunEnded
 )
-TYPES: dict[str, type[Any]] = {kind.type: kind for kind in Event.__args__}
+
+
+def type_name(kind: type[Any]) -> str:
+    """`run_started` of `RunStarted`: what a line of a log begins with."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+TYPES: dict[str, type[Any]] = {type_name(kind): kind for kind in Event.__args__}
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    return {"type": event.type, **{name: _plain(getattr(event, name)) for name in event.__dataclass_fields__}}
+    return {"type": type_name(type(event)), **{name: _plain(getattr(event, name)) for name in event.__dataclass_fields__}}
 
 
 def from_json(data: dict[str, Any]) -> Event:

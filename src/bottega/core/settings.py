@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,6 +23,14 @@ class Section(BaseModel):
     """A group of settings: frozen, and without room for keys that it does not name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class CommandSettings(Section):
+    """All settings of one command. A key that several words of a command line name in another way has an alias."""
+
+    command: ClassVar[str]
+    flags: ClassVar[tuple[str, ...]]
+    """Keys that are flags too; with `--preset` and `--config` ten at most."""
 
 
 S = TypeVar("S", bound=Section)

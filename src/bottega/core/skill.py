@@ -87,58 +87,33 @@ class Skill:
     @property
     def header(self) -> dict[str, Any]:
         """What a selector sees."""
-        return {
-            "name": self.name,
-            "intent": self.intent,
-            "scope": self.scope,
-            "tags": list(self.tags),
-            "languages": list(self.languages),
-            "devices": list(self.devices),
-        }
+        return {name: _plain(getattr(self, name)) for name in ("name", "intent", "scope", "tags", "languages", "devices")}
 
     def content(self) -> dict[str, Any]:
         """The text of the card alone, as plain data: what makes two cards the same."""
-        return {
-            "schema": CARD_SCHEMA,
-            **self.header,
-            "conditions": dict(self.conditions.items()),
-            "anchor": self.anchor,
-            "technique": self.technique,
-            "example": self.example,
-            "effect": self.effect,
-            "failures": list(self.failures),
-        }
+        text = [field.name for field in fields(self) if field.name not in ("provenance", "version", "state", "reason")]
+        return {"schema": CARD_SCHEMA, **{name: _plain(getattr(self, name)) for name in text}}
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **self.content(),
-            "provenance": {field.name: getattr(self.provenance, field.name) for field in fields(Provenance)},
-            "version": self.version,
-            "state": self.state.value,
-            "reason": self.reason,
-        }
+        provenance = {field.name: getattr(self.provenance, field.name) for field in fields(Provenance)}
+        own = {"provenance": provenance, "version": self.version, "state": self.state.value, "reason": self.reason}
+        return {**self.content(), **own}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Skill:
         """From data that was validated before. Foreign data goes through `bottega.skills.validation`."""
-        return cls(
-            name=data["name"],
-            intent=data["intent"],
-            scope=data["scope"],
-            tags=tuple(data["tags"]),
-            languages=tuple(data["languages"]),
-            devices=tuple(data["devices"]),
-            conditions=Conditions(**data["conditions"]),
-            anchor=data["anchor"],
-            technique=data["technique"],
-            example=data["example"],
-            effect=data["effect"],
-            failures=tuple(data["failures"]),
-            provenance=Provenance(**data.get("provenance", {})),
-            version=data.get("version", 1),
-            state=SkillState(data.get("state", SkillState.PROPOSED)),
-            reason=data.get("reason", ""),
-        )
+        values = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        values["conditions"] = Conditions(**data["conditions"])
+        values["provenance"] = Provenance(**data.get("provenance", {}))
+        values["state"] = SkillState(data.get("state", SkillState.PROPOSED))
+        return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Conditions):
+        return dict(value.items())
+    return list(value) if isinstance(value, tuple) else value
 
 
 DEVICES = ("cpu", "cuda")

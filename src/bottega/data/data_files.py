@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError, UsageError
+from bottega.core.files import write_atomic
 from bottega.data.example import Example
 
 SPLITS = ("train", "test")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
 from bottega.tasks.synth import ExaminerReport

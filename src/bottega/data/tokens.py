@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from bottega.backbone.chat import Message
+from bottega.backbone.ledger import MESSAGE_TOKENS
 from bottega.backbone.loading import is_embedded
-from bottega.backbone.pricing import MESSAGE_TOKENS
 from bottega.core.errors import BackboneError, UsageError
 
 BYTES_PER_TOKEN = 3.2

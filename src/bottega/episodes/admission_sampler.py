@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -18,18 +19,44 @@ from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import ADMISSION, read
 from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
+from bottega.backbone.chat import Sampling
 from bottega.backbone.client import Client, Generation
-from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
+from bottega.core.errors import LibraryError
+from bottega.core.files import write_atomic
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.context import PROMPT_SHARE, seed_of
-from bottega.episodes.kernel_folder import KernelFolder
 from bottega.episodes.phases import Phases, share_device
 from bottega.languages import candidate_from
+
+
+@dataclass(frozen=True)
+class KernelFolder:
+    path: Path
+
+    def keep(self, candidate: Candidate) -> None:
+        """From any thread or process: a file is there whole, or not at all."""
+        place = self.path / f"{candidate.id}.py"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_atomic(place, candidate.source.encode())
+        except OSError as error:
+            raise LibraryError(
+                f"{place}: a kernel cannot be kept: {error.strerror}; start the proof again when it can"
+            ) from None
+
+    def read(self, candidate_id: str) -> Candidate:
+        place = self.path / f"{candidate_id}.py"
+        try:
+            return candidate_from(place.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise LibraryError(
+                f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
+            ) from None
 
 
 class BlockingJudge(Protocol):

@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 from bottega.agents.prompt_budget import PromptBudget as Room
 from bottega.agents.prompts import Prompts
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client, Generation
-from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate

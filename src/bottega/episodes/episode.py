@@ -10,13 +10,12 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.drafting import write_drafts
 from bottega.episodes.node import SearchNode, faster
 from bottega.episodes.selecting import retrieve, select
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
-from bottega.episodes.writing import EpisodeSearch
+from bottega.episodes.writing import EpisodeSearch, write_drafts
 from bottega.languages import use_language
 from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use
@@ -71,7 +70,7 @@ def use_of(episode: Episode, run: str, rules: Rules) -> Use:
 
 async def _start(context: EpisodeContext, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
     version = context.library.version if context.library is not None else 0
-    retrieved = retrieve(context, task, settings, version)
+    retrieved = retrieve(context.library, task, settings, version)
     return EpisodeStarted(
         key=f"{episode}/start",
         episode=episode,

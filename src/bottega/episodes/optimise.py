@@ -26,7 +26,6 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
 from bottega.episodes.delivery.hand_over import hand_over
-from bottega.episodes.delivery.report_content import report_content
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import EpisodeJournal, Listener
@@ -210,8 +209,8 @@ async def _delivered(request: OptimizeRequest, journal: EpisodeJournal, stop: St
                 return None
         settled = work.result()
     check = f"bottega check {shlex.quote(str(journal.folder.resolve()))}"
-    content = report_content(journal.events, episode, subject, settings, settled, ended, error, check)
-    return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, content)
+    given = (episode, subject, settings, request.training, settled, ended, error, check)
+    return hand_over(journal.folder, journal.events, *given)
 
 
 def _ended(journal: EpisodeJournal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:

@@ -50,8 +50,9 @@ class PhaseStatus:
 class Phases:
     """Of one device, for any threads and event loops. Without a device nobody ever waits: the model and the judge have one each."""
 
-    def __init__(self, device: str = "", patience: float = PATIENCE) -> None:
-        self.device, self.patience = device_name(device), patience
+    def __init__(self, device: str = "", patience: float = PATIENCE, lease: Lease | None = None) -> None:
+        """`lease`: what the model holds of the device between processes."""
+        self.device, self.patience, self.lease = device_name(device), patience, lease
         self.wake: Callable[[], None] = lambda: None
         """Tells the model that something has changed; called without the lock."""
         self.hear: Callable[[PhaseStatus], None] = lambda now: None
@@ -215,56 +216,20 @@ class PhaseSection:
         self.__exit__(kind, error, trace)
 
 
-@dataclass
-class ModelLock:
-    """What a model in this process asks before it uses the device: the phases of this process, and the lease between processes."""
-
-    phases: Phases
-    lease: Lease
-    wake: Callable[[], None] = lambda: None
-
-    def __post_init__(self) -> None:
-        self.phases.wake = self._woken
-
-    def _woken(self) -> None:
-        self.wake()  # the engine sets it later
-
-    def acquire(self) -> bool:
-        return self.phases.acquire()
-
-    def asked(self) -> bool:
-        return self.phases.asked()
-
-    def release(self) -> None:
-        self.phases.release()
-
-    def expected(self) -> int:
-        return self.phases.expected()
-
-    def enter(self) -> None:
-        self.lease.enter()
-
-    def leave(self) -> None:
-        self.lease.leave()
-
-    def wanted(self) -> bool:
-        return self.lease.wanted()
-
-
 def share_device(client: Client) -> Phases:
     """The phases of the device on which a client's model draws, the same at every call; of no device where the model is elsewhere."""
     backbone: Any = getattr(client, "backbone", None)
     if not hasattr(backbone, "share"):
         return Phases()
 
-    def lock() -> ModelLock:
+    def lock() -> Phases:
         if backbone.device != "cpu" and hasattr(
             backbone, "count_memory"
         ):  # before the lease: a claim may wait for those who hold it
             backbone.count_memory(lambda held: claim(backbone.device, held, "a model"))
-        return ModelLock(Phases(backbone.device), Lease(open_lease(backbone.device)))
+        return Phases(backbone.device, lease=Lease(open_lease(backbone.device)))
 
-    return backbone.share(lock).phases  # type: ignore[no-any-return]
+    return backbone.share(lock)  # type: ignore[no-any-return]
 
 
 def device_name(device: str) -> str:

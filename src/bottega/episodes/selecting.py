@@ -8,26 +8,36 @@ from typing import Any
 
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
+from bottega.compiler.callgraph import CallGraph
+from bottega.core.device import DeviceFacts
 from bottega.core.event import Selected
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.library import Library
 from bottega.skills.query import query_for
 from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
 
-def retrieve(context: EpisodeContext, task: Task, settings: EpisodeSettings, at: int) -> list[Skill]:
+def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, at: int) -> list[Skill]:
     """Cards that may fit the task, best first."""
-    if context.library is None or settings.select == "none" or not settings.retrieved:
+    if library is None or settings.select == "none" or not settings.retrieved:
         return []
     states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
     only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
-    current = context.library.version
-    hits = context.library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
+    current = library.version
+    hits = library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
     return [hit.skill for hit in hits]
+
+
+def selector_input(
+    task: Task, settings: EpisodeSettings, device: DeviceFacts, offered: Sequence[Skill], callgraph: CallGraph | None
+) -> selector.SelectorInput:
+    headers = tuple(skill.header for skill in offered)
+    return selector.SelectorInput(task, headers, settings.skills, device.kind, settings.language, callgraph)
 
 
 async def select(
@@ -65,14 +75,7 @@ async def _ask(
     offered: Sequence[Skill],
     settings: EpisodeSettings,
 ) -> Selected:
-    asked = selector.SelectorInput(
-        task,
-        tuple(skill.header for skill in offered),
-        settings.skills,
-        context.device.kind,
-        settings.language,
-        await context.callgraph(task, "select"),
-    )
+    asked = selector_input(task, settings, context.device, offered, await context.callgraph(task, "select"))
     messages = selector.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {"names": (), "reasons": (), "unknown": 0}
 

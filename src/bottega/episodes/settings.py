@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from bottega.agents.answers.pipeline import TRAINING, AnswerPolicy, policy_for
 from bottega.core.errors import UsageError
@@ -12,6 +14,8 @@ from bottega.episodes.stopping import Stopping
 from bottega.episodes.strategies import STRATEGIES
 from bottega.judge.baselines import with_eager
 from bottega.languages import LANGUAGES, default_language
+
+StrategyName = Annotated[str, AfterValidator(STRATEGIES.validate)]
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,6 @@ class EpisodeSettings:
     """Whether proposed cards are offered beside admitted ones: a new library has no others. Training offers what is proved."""
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
-    refine: Literal["latest", "best"] = "latest"
     branch: int = 2
     """Children of one node in a beam."""
     temperature: float = 1.0

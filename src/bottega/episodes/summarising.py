@@ -10,6 +10,7 @@ from typing import Any
 from bottega.agents import summariser
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.earlier_turn import earlier_turn_of
+from bottega.core.device import DeviceFacts
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
 from bottega.core.task import Task
@@ -17,6 +18,7 @@ from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.library import Library
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
 
@@ -61,6 +63,23 @@ def lines_of(nodes: Sequence[SearchNode]) -> list[list[SearchNode]]:
     return lines
 
 
+def summariser_input(
+    task: Task, settings: EpisodeSettings, device: DeviceFacts, advance: Advance, library: Library | None
+) -> summariser.SummariserInput:
+    """With the headers of the most similar cards of any state, so that they are not proposed again."""
+    hits = library.search(query_for(task), 5, Filter(EVERY_STATE, settings.language)) if library is not None else []
+    return summariser.SummariserInput(
+        task=task,
+        language=settings.language,
+        device=device,
+        first=earlier_turn_of(advance.first.turn, settings.baseline),
+        best=earlier_turn_of(advance.best.turn, settings.baseline),
+        gain=advance.gain,
+        known=tuple(hit.skill.header for hit in hits),
+        most=2,
+    )
+
+
 async def summarise(
     context: EpisodeContext, episode: str, task: Task, nodes: Sequence[SearchNode], settings: EpisodeSettings
 ) -> tuple[list[Skill], list[Trace]]:
@@ -85,20 +104,7 @@ async def summarise(
 async def _ask(
     context: EpisodeContext, key: str, episode: str, task: Task, advance: Advance, settings: EpisodeSettings
 ) -> Summarised:
-    known: list[dict[str, Any]] = []
-    if context.library is not None:
-        hits = context.library.search(query_for(task), 5, Filter(EVERY_STATE, settings.language))
-        known = [hit.skill.header for hit in hits]
-    asked = summariser.SummariserInput(
-        task=task,
-        language=settings.language,
-        device=context.device,
-        first=earlier_turn_of(advance.first.turn, settings.baseline),
-        best=earlier_turn_of(advance.best.turn, settings.baseline),
-        gain=advance.gain,
-        known=tuple(known),
-        most=2,
-    )
+    asked = summariser_input(task, settings, context.device, advance, context.library)
     messages = summariser.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {}
 

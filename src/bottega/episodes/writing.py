@@ -1,6 +1,8 @@
 """One kernel: ask the writer, read its answer, have it judged; or take a draft, and have it judged alike.
 
-Both halves are in the log before the next one begins.
+Both halves are in the log before the next one begins. Where an answer is certain to fail, the same prompt is sampled again at a higher temperature;
+if every sample is, the first one is judged, so that an attempt is always one kernel. Drafts are kernels that are there before the model writes: they
+are judged by the same judge under the same rules, and may win. Who draws them is handed in.
 """
 
 from __future__ import annotations
@@ -10,23 +12,88 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bottega.agents import writer
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import Answer, read
 from bottega.agents.earlier_turn import earlier_turn_of
-from bottega.core.draft import Draft
-from bottega.core.event import Judged, Wrote
+from bottega.backbone.chat import Message
+from bottega.compiler.callgraph import CallGraph
+from bottega.core.device import DeviceFacts
+from bottega.core.draft import Draft, Drafts, DraftSource
+from bottega.core.errors import BottegaError, BudgetError
+from bottega.core.event import Drafted, Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, best_of
-from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
 from bottega.languages import candidate_from
 
+RESAMPLING_TEMPERATURE = 0.7
+"""The least temperature of another sample: at 0 the answer would be the same."""
+
+
+async def sampled(context: EpisodeContext, task: Task, settings: EpisodeSettings, key: str, messages: list[Message]) -> Turn:
+    """The first sample that is not certain to fail, else the first of all. Its tokens and cost are those of all samples."""
+    policy = settings.answers
+    answer_context = AnswerContext(task.source, settings.language, settings.style)
+    answers: list[Answer] = []
+
+    def fields(text: str) -> dict[str, Any]:
+        answers.append(answer := read(text, answer_context, policy))
+        if answer.fault:
+            return {"fault": answer.fault}
+        return {"source": answer.source, "summary": answer.summary, "repairs": answer.repairs}
+
+    turns = [await context.generate("write", messages, settings, key, fields)]
+    bolder = replace(settings, temperature=max(settings.temperature, RESAMPLING_TEMPERATURE))
+    while len(turns) <= policy.resamples and answers[-1].fails:
+        if context.budget.reached(("tokens", "money", "seconds")):
+            break
+        try:
+            turns.append(await context.generate("write", messages, bolder, f"{key}/again{len(turns)}", fields))
+        except BottegaError:  # what was sampled is not lost by it, and whoever asks next is told
+            break
+    return replace(
+        turns[0 if answers[-1].fails else -1],
+        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
+        output_tokens=sum(turn.output_tokens for turn in turns),
+        cost=sum(turn.cost for turn in turns),
+        estimated=any(turn.estimated for turn in turns),
+        redrawn=len(turns) - 1,
+    )
+
+
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
+
+
+def writer_input(
+    task: Task,
+    settings: EpisodeSettings,
+    device: DeviceFacts,
+    skills: Sequence[Skill],
+    history: Sequence[SearchNode],
+    callgraph: CallGraph | None,
+) -> writer.WriterInput:
+    """What the writer is asked with: the kernels before it, oldest first, and which of them is the best."""
+    best = best_of(history, settings.baseline)
+    return writer.WriterInput(
+        task=task,
+        language=settings.language,
+        device=device,
+        skills=tuple(skills),
+        past=tuple(earlier_turn_of(node.turn, settings.baseline) for node in history),
+        best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
+        callgraph=callgraph,
+        precision=settings.precision,
+        baseline=settings.baseline,
+        target=settings.stopping.target,
+    )
 
 
 @dataclass
@@ -53,10 +120,9 @@ class EpisodeSearch:
             self.ended = self.context.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
         return self.ended is not None
 
-    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None = None) -> SearchNode:
+    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int) -> SearchNode:
         """Write one kernel that sees the kernels before it, and judge it."""
-        parent = parent or (history[-1] if history else None)
-        return await self._placed(name, await self._written(name, history, scheme, parent))
+        return await self._placed(name, await self._written(name, history, scheme))
 
     async def adopt(self, name: str, draft: Draft, author: str) -> SearchNode:
         """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
@@ -79,7 +145,7 @@ class EpisodeSearch:
         self.nodes.append(node)
         return node
 
-    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         key = f"{self.episode}/write/{name}"
         known = self.context.journal.done(key, Wrote)
         if known is not None:
@@ -87,35 +153,24 @@ class EpisodeSearch:
             self.context.recall(known.turn)
             return known
         self.context.budget.take_kernel()
-        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
+        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme))
 
-    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         async with self.context.phases.generating():
-            return await self._asked(key, name, history, scheme, parent)
+            return await self._asked(key, name, history, scheme)
 
-    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         settings, context = self.settings, self.context
+        parent = history[-1].id if history else None
         history = self._with_draft(history)
-        past = tuple(earlier_turn_of(node.turn, settings.baseline) for node in history)
-        best = best_of(history, settings.baseline)
-        asked = writer.WriterInput(
-            task=self.task,
-            language=settings.language,
-            device=context.device,
-            skills=tuple(self.schemes[scheme]),
-            past=past,
-            best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
-            callgraph=await context.callgraph(self.task, "write"),
-            precision=settings.precision,
-            baseline=settings.baseline,
-            target=settings.stopping.target,
-        )
+        callgraph = await context.callgraph(self.task, "write")
+        asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph)
         messages = writer.messages(asked, context.prompts, context.room(settings))
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
         turn = await sampled(context, self.task, asking, key, messages)
-        return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
+        return Wrote(key, self.episode, name, parent, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:
         """Who sees earlier kernels sees the best draft before them; a first kernel is the model's own idea."""
@@ -160,3 +215,34 @@ class EpisodeSearch:
             raise
         future.set_result((name, verdict))
         return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
+
+
+async def write_drafts(search: EpisodeSearch) -> None:
+    """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
+    key = f"{search.episode}/drafts"
+    drafted = search.context.journal.done(key, Drafted)
+    if drafted is None:
+        draft_source = search.context.draft_source
+        if draft_source is None or not search.settings.drafts or search.finished():
+            return
+        drafted = await search.context.journal.once(key, Drafted, lambda: _drafted(search, draft_source, key))
+    for number, draft in enumerate(drafted.drafts, 1):
+        if search.finished():
+            return
+        try:
+            await search.adopt(f"draft{number}", draft, drafted.author)
+        except BudgetError as error:
+            search.ended = search.ended or str(error)
+            return
+
+
+async def _drafted(search: EpisodeSearch, draft_source: DraftSource, key: str) -> Drafted:
+    """Whatever happens to the draft_source is told in a line, and the model writes all the same."""
+    settings, begun = search.settings, time.monotonic()
+    try:
+        drawn = await draft_source.drafts(search.task, settings.language, settings.drafts)
+    except Exception as error:  # it runs the module's code, which raises what it likes
+        drawn = Drafts("", refused=f"{type(error).__name__}: {error}")
+    refused = " ".join(drawn.refused.split())
+    drafts = drawn.drafts[: settings.drafts]
+    return Drafted(key, search.episode, drawn.author, drafts, refused, round(time.monotonic() - begun, 3))

@@ -1,1 +1,1 @@
-"""The judge over the network: HTTP server, MCP server, dashboard, and environments for other trainers."""
+"""The judge for people, agents and other trainers: HTTP, MCP, dashboard, environments."""

@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import CardError, LibraryError, UsageError
+from bottega.core.files import write_atomic
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.languages import snippet_language

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import tantivy
 
-from bottega.core.atomic_file import write_atomic
+from bottega.core.files import write_atomic
 from bottega.core.skill import DEVICES, SkillState
 from bottega.languages import index_bit
 from bottega.skills.query import Query

@@ -34,8 +34,7 @@ from bottega.skills.starter import starter_cards
 from bottega.skills.upkeep import duplicates_of, unhelpful_cards
 from bottega.skills.uses import Scheme, Use
 from bottega.train.rewards.summary import summary_reward
-from bottega.train.rl_inputs import RlInputs
-from bottega.train.rollout import Rollouts
+from bottega.train.rollout import RlInputs, Rollouts
 from bottega.train.settings import Config
 
 CHANGE = "train"

@@ -26,12 +26,9 @@ from bottega.train.credit import (
     writing_credits,
 )
 from bottega.train.policy import Policy, with_logprobs
-from bottega.train.rejection.coverage import reject_by_coverage
-from bottega.train.rejection.mismatch import reject_by_mismatch
-from bottega.train.rejection.report import Rejection
+from bottega.train.rejection_sampling import Rejection, reject_by_coverage, reject_by_mismatch
 from bottega.train.rewards import reward_named
-from bottega.train.rewards.reading import Reading
-from bottega.train.rewards.reward import Reward
+from bottega.train.rewards.reading import Reading, Reward
 from bottega.train.rows import TrainRow, policy_rows
 from bottega.train.settings import Config
 

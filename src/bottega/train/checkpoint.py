@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import TrainingError
+from bottega.core.files import write_atomic
 from bottega.train.optimiser import Optimiser
 
 FORMAT = 1

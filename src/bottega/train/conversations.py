@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -83,7 +83,6 @@ AT_ONCE = 2000
 
 def read_samples(
     source: Path, tokenizer: HuggingFaceTokenizer, longest: int, held_out: float, seed: int, roles: Sequence[str] | None = None,
-    on_event: Callable[[int], None] = lambda count: None,
 ) -> SftData:  # fmt: skip
     """Raises `UsageError` with file and line for a row that is none, and when nothing is left to learn."""
     found, digest = SftData(), hashlib.sha256()
@@ -105,7 +104,6 @@ def read_samples(
         if role is None:
             raise UsageError(f"{place}: unknown role {conversation.role!r}; use {', '.join(ROLES)}")
         counted += 1
-        on_event(counted)
         if roles is not None and role not in roles:
             found.other_roles += 1
         elif _has_answer(place, conversation):

@@ -15,7 +15,7 @@ from bottega.core.trace import Trace
 from bottega.core.turn import Role
 from bottega.train.advantages.group import Advantage, leave_one_out
 from bottega.train.returns import Kind, returns
-from bottega.train.rewards.reward import Reward
+from bottega.train.rewards.reading import Reward
 from bottega.train.rewards.selection import selection_rewards_of, turn_rewards
 
 WEIGHTS: Mapping[str, float] = {"write": 1.0, "select": 0.3, "summarise": 0.5}

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +19,24 @@ from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
 from bottega.train.settings import LogSettings
+
+
+@dataclass(frozen=True)
+class TrainingStarted:
+    """What there is to do, told to whoever watches before the first step."""
+
+    steps: int
+    step: int
+    """Steps that were taken before, where a run goes on."""
+    model: str
+    parameters: int
+    trained: int
+    what: str
+    """What is learned from, in words."""
+    cards: int | None = None
+    """In the library now, admitted or not; none where there is no library."""
+    past: tuple[Measured, ...] = ()
+    """What the steps before told."""
 
 
 def require_packages(settings: LogSettings) -> None:

@@ -7,15 +7,19 @@ weights themselves are bad; then the run ends, and the last good checkpoint is w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
 from bottega.core.errors import TrainingError
-from bottega.train.settings import OptimiserSettings
+from bottega.train.loss import denominator, means, measures
+from bottega.train.packing import TrainPack
+from bottega.train.policy import Policy
+from bottega.train.settings import LossSettings, OptimiserSettings
 
 
 def rate(settings: OptimiserSettings, step: int, steps: int) -> float:
@@ -83,3 +87,54 @@ class Optimiser:
     def restore(self, state: dict[str, Any]) -> None:
         self._inner.load_state_dict(state["inner"])
         self.bad = int(state["bad"])
+
+
+@dataclass(frozen=True)
+class Updated:
+    loss: float
+    tokens: int
+    """Computed, padding left out."""
+    learned: int
+    """Of those, the ones that count."""
+    seconds: float
+    skipped: str = ""
+    values: dict[str, float] = field(default_factory=dict)
+    """Everything worth drawing as a curve."""
+
+
+def update(
+    policy: Policy,
+    optimiser: Optimiser,
+    packs: Sequence[TrainPack],
+    settings: LossSettings,
+    step: int,
+    steps: int,
+) -> Updated:
+    if not packs or not any(pack.counted for pack in packs):
+        raise TrainingError("an update without a single token to learn from: everything was dropped")
+    begun = time.perf_counter()
+    by = denominator(packs, settings)
+    total = torch.zeros((), device=policy.device)
+    sums: dict[str, torch.Tensor] = {}
+    policy.model.train()
+    try:
+        for pack in packs:
+            passed = policy.loss(pack, settings)
+            (passed.loss / by).backward()
+            with torch.no_grad():
+                total += passed.loss.detach() / by
+                streams = {name: stream.to(policy.device) for name, stream in pack.streams.items()}
+                for name, value in measures(passed.logprobs, passed.entropy, streams, settings).items():
+                    sums[name] = sums.get(name, 0) + value
+    except BaseException:
+        optimiser.forget()
+        raise
+    finally:
+        policy.model.eval()
+    loss, *added = torch.stack([total, *(value.float() for value in sums.values())]).tolist()  # the one wait for the device
+    stepped = optimiser.step(loss, step, steps)
+    figures = means(dict(zip(sums, added, strict=True)))
+    tokens = sum(pack.tokens for pack in packs)
+    seconds = time.perf_counter() - begun
+    values = {"loss": loss, "gradient": stepped.norm, "rate": stepped.rate, "tokens_per_second": tokens / seconds, **figures}
+    return Updated(loss, tokens, sum(pack.counted for pack in packs), seconds, stepped.skipped, values)

@@ -39,41 +39,21 @@ from bottega.train.checkpoint import Checkpoints
 from bottega.train.credit import statistics
 from bottega.train.export import export_model
 from bottega.train.loss import means, measures
-from bottega.train.metrics import Metrics, require_packages
-from bottega.train.optimiser import Optimiser
+from bottega.train.metrics import Metrics, TrainingStarted, require_packages
+from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
-from bottega.train.rl_inputs import RlInputs, open_inputs
-from bottega.train.rollout import Rollouts, episode_settings, roll_out, tasks_of_step
+from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
 from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
-from bottega.train.update import update
 
 STEPS = 100
 """Of a run that does not say."""
 ALL_ALIKE = "every advantage is 0: no answer that could be learned from was better than another"
-
-
-@dataclass(frozen=True)
-class RlStarted:
-    """What there is to do, told before the first step."""
-
-    steps: int
-    step: int
-    model: str
-    parameters: int
-    trained: int
-    tasks: int
-    problems: tuple[str, ...]
-    cards: int
-    """In the library now, admitted or not."""
-    engine: str
-    past: tuple[Measured, ...] = ()
-    """What the steps before told, where a run goes on."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +63,7 @@ class Learning:
     step: int
 
 
-RlEvent = Event | RlStarted | Learning | PhaseStatus
+RlEvent = Event | TrainingStarted | Learning | PhaseStatus
 """May be told from any thread."""
 
 
@@ -317,14 +297,15 @@ class RlRun:
     def history(self) -> list[Measured]:
         return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
 
-    def begun(self, step: int) -> RlStarted:
+    def begun(self, step: int) -> TrainingStarted:
         parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
         trained = sum(parameter.numel() for parameter in self.policy.trainable())
-        return RlStarted(
-            self.steps, step, self.inputs.loaded.name, parameters, trained, len(self.inputs.tasks), self.inputs.problems,
-            len(self.library) if self.library is not None else 0, self.backbone.engine,
-            tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
-        )  # fmt: skip
+        tasks, unfit = len(self.inputs.tasks), len(self.inputs.problems)
+        told = f"{tasks} task{'s' * (tasks != 1)}{f' ({unfit} more cannot be used)' if unfit else ''}"
+        cards = len(self.library) if self.library is not None else 0
+        what = f"{told}, decoder: {self.backbone.engine}; {cards} cards"
+        past = tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step)
+        return TrainingStarted(self.steps, step, self.inputs.loaded.name, parameters, trained, what, cards, past)
 
     def close(self) -> None:
         asyncio.run(self.backbone.close())

@@ -8,8 +8,7 @@ from bottega.core.episode import Episode
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome
-from bottega.train.rewards.reading import Reading, judged
-from bottega.train.rewards.reward import Reward
+from bottega.train.rewards.reading import Reading, Reward, judged
 from bottega.train.rewards.selection import best_turn, turn_rewards
 
 FAST = (1.0, 1.2, 1.5, 2.0)

@@ -9,7 +9,7 @@ and changes nothing: their advantages stay apart, token by token.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -56,11 +56,11 @@ class TrainRow:
         return np.asarray((self.imitation != 0) | (self.policy != 0))
 
 
-def imitation_row(prompt: Sequence[int], answer: Sequence[int], weight: float = 1.0, key: str = "") -> TrainRow:
+def imitation_row(prompt: Sequence[int], answer: Sequence[int], key: str = "") -> TrainRow:
     """SFT: learn the answer, given the prompt."""
     length, begin = len(prompt) + len(answer), len(prompt)
     imitation = np.zeros(length, np.float32)
-    imitation[begin:] = weight
+    imitation[begin:] = 1.0
     nothing, unknown = np.zeros(length, np.float32), np.full(length, math.nan, np.float32)
     ids = np.asarray([*prompt, *answer], np.int32)
     return TrainRow(ids, imitation, nothing, nothing, unknown, unknown, unknown, key=key, spans=((key, 0, begin, length),))
@@ -79,9 +79,8 @@ def policy_rows(
     traces: Iterable[Trace],
     advantages: Mapping[tuple[str, int], float],
     longest: int,
-    drops: Callable[[str, int], bool] = lambda trace, turn: False,
 ) -> PolicyRows:
-    """RL: rows of all turns that have an advantage and were not dropped. A turn without one may still be read, as part of a prompt."""
+    """RL: rows of all turns that have an advantage. A turn without one may still be read, as part of a prompt."""
     rows: list[TrainRow] = []
     too_long: list[tuple[str, int]] = []
     silent: list[str] = []
@@ -93,7 +92,7 @@ def policy_rows(
         for number, turn in enumerate(trace.turns):
             prompt, output, drawn = turn.prompt_ids or (), turn.output_ids or (), turn.logprobs or ()
             advantage = advantages.get((trace.id, number))
-            if advantage is None or not math.isfinite(advantage) or not output or drops(trace.id, number):
+            if advantage is None or not math.isfinite(advantage) or not output:
                 continue
             if len(prompt) + len(output) > longest:
                 too_long.append((trace.id, number))

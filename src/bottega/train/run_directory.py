@@ -21,8 +21,8 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.core.event import RunStarted
+from bottega.core.files import json_text, write
 from bottega.core.settings import changed, checked, overrides_of
-from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.journal import FILE, read_events
 from bottega.train.config import Stage, refuse_without_effect
 from bottega.train.settings import Config

@@ -9,15 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bottega.core.setting_kinds import Count, Positive, Share, Style, Workers
 from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
 from bottega.train.advantages import ADVANTAGES
 from bottega.train.rewards import REWARDS
 
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
@@ -104,9 +102,9 @@ class RolloutSettings(Section):
     """Tokens of one answer."""
     language: LanguageName | None = None
     """What kernels are written in; none is the default of the device."""
-    style: Literal["terse", "compact", "full"] = "compact"
+    style: Style = "compact"
     """Of prompts: terse for models trained on it, compact for small ones, full for large ones."""
-    judge_workers: Positive | Literal["auto"] = "auto"
+    judge_workers: Workers = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
     """Seconds that one kernel may take, from building to the last check. A step ends no sooner than its slowest kernel."""

@@ -20,15 +20,14 @@ from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.train.checkpoint import Checkpoints
-from bottega.train.conversations import SftData, SftSample, read_samples
+from bottega.train.conversations import SftSample, read_samples
 from bottega.train.export import export_model
-from bottega.train.metrics import Metrics, require_packages
-from bottega.train.optimiser import Optimiser
+from bottega.train.metrics import Metrics, TrainingStarted, require_packages
+from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins, plan
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory
 from bottega.train.settings import Config
-from bottega.train.update import update
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,8 @@ class SftFinished:
         return None if self.stopped else self.folder / MODEL
 
 
-@dataclass(frozen=True)
-class SftStarted:
-    """What there is to do, told before the first step."""
-
-    samples: SftData
-    steps: int
-    step: int
-    model: str
-    parameters: int
-    trained: int
-    past: tuple[Measured, ...] = ()
-    """What the steps before told, where a run goes on."""
-
-
 def sft(
-    config: Config, source: Path, folder: Path, *, resume: bool = False, on_event: Callable[[Event | SftStarted], None] = lambda event: None,
+    config: Config, source: Path, folder: Path, *, resume: bool = False, on_event: Callable[[Event | TrainingStarted], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> SftFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
@@ -90,7 +75,7 @@ def sft(
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
         sizes = _count(policy.model.parameters()), _count(policy.trainable())
         past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
-        on_event(SftStarted(samples, schedule.steps, begin, loaded.name, *sizes, past))
+        on_event(TrainingStarted(schedule.steps, begin, loaded.name, *sizes, str(samples), past=past))
         with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
             coming = ahead.submit(schedule.packs, policy, begin)

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client, Generation
-from bottega.backbone.sampling import Sampling
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task

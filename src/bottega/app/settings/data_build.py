@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from bottega.app.configured import CommandSettings
-from bottega.app.language_option import LANGUAGE_HELP
-from bottega.app.settings.kinds import Count, Numbers, Positive, Seeds, Share, Style, Words, Workers
-from bottega.core.settings import Section
+from bottega.core.setting_kinds import Count, Numbers, Positive, Seeds, Share, Style, Words, Workers
+from bottega.core.settings import CommandSettings, Section
+from bottega.episodes.writing_settings import LANGUAGE_HELP
 
 
 class CapSettings(Section):

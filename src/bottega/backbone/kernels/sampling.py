@@ -16,45 +16,6 @@ from bottega.backbone.sampler import ROUNDS
 
 BLOCK = 1024
 _ROUNDS = tl.constexpr(ROUNDS)
-_DEEP = tl.constexpr(32.0)
-"""How far below the likeliest token the edge of the nucleus is looked for."""
-
-
-@triton.jit
-def _nucleus(logits, rows, active, temperatures, top_ps, cuts, vocabulary, PACKED: tl.constexpr, BLOCK: tl.constexpr):
-    """For each row the scaled logit below which tokens are left out, by bisection: sorting would take longer than the model."""
-    line = tl.program_id(0).to(tl.int64)
-    row = line
-    if PACKED:
-        row = tl.load(rows + line).to(tl.int64)
-    top_p = tl.load(top_ps + row)
-    temperature = tl.load(temperatures + row)
-    if (tl.load(active + row) == 0) | (top_p >= 1.0) | (temperature == 0.0):
-        tl.store(cuts + row, float("-inf"))
-        return
-    lane = tl.arange(0, BLOCK)
-    base = logits + line * vocabulary
-    high = tl.full([BLOCK], -1e30, tl.float32)
-    total = tl.zeros([BLOCK], tl.float32)
-    for start in range(0, vocabulary, BLOCK):
-        x = tl.load(base + start + lane, mask=start + lane < vocabulary, other=float("-inf")) / temperature
-        peak = tl.maximum(high, x)
-        total = total * tl.exp(high - peak) + tl.exp(x - peak)
-        high = peak
-    top = tl.max(high)
-    wanted = top_p * tl.sum(total * tl.exp(high - top))
-    low = top - _DEEP
-    upper = top
-    for turn in range(25):
-        cut = tl.where(turn == 0, top, (low + upper) * 0.5)
-        mass = tl.zeros([BLOCK], tl.float32)
-        for start in range(0, vocabulary, BLOCK):
-            x = tl.load(base + start + lane, mask=start + lane < vocabulary, other=float("-inf")) / temperature
-            mass += tl.where(x >= cut, tl.exp(x - top), 0.0)
-        enough = tl.sum(mass) >= wanted
-        low = tl.where(enough, cut, low)
-        upper = tl.where(enough, upper, cut)
-    tl.store(cuts + row, low)
 
 
 @triton.jit
@@ -67,12 +28,11 @@ def _log(x, FAST: tl.constexpr):
 
 
 @triton.jit
-def _noisy(x, bits, inverse, cold, cut, FAST: tl.constexpr):
+def _noisy(x, bits, inverse, cold, FAST: tl.constexpr):
     """The scaled logit with its noise. -log(1 - u) needs a series where u is small: the subtraction would lose its digits."""
     u = tl.minimum((bits.to(tl.float32) + 0.5) * 2.3283064365386963e-10, 0.9999999403953552)
     waiting = tl.where(u < 0.02, u * (1 + u * (0.5 + u * (0.3333333333333333 + u * 0.25))), -_log(1 - u, FAST))
-    scaled = x * inverse
-    return tl.where(scaled >= cut, scaled - tl.where(cold, 0.0, _log(waiting, FAST)), float("-inf"))
+    return x * inverse - tl.where(cold, 0.0, _log(waiting, FAST))
 
 
 @triton.jit
@@ -83,7 +43,7 @@ def _better(sampled, at, x, best, best_at, best_logit):
 
 @triton.jit
 def _draw(
-    logits, rows, positions, active, seeds, temperatures, cuts, found, vocabulary, quarter,
+    logits, rows, positions, active, seeds, temperatures, found, vocabulary, quarter,
     PACKED: tl.constexpr, PARTS: tl.constexpr, SPAN: tl.constexpr, BLOCK: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     """The best of one part of the vocabulary, and what the part adds to the sum of exponentials."""
@@ -99,7 +59,6 @@ def _draw(
     temperature = tl.load(temperatures + row)
     cold = temperature == 0.0
     inverse = 1.0 / tl.where(cold, 1.0, temperature)
-    cut = tl.load(cuts + row)
     base = logits + line * vocabulary
     lane = tl.arange(0, BLOCK)
     best = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -119,10 +78,10 @@ def _draw(
         x1 = tl.load(base + at1, mask=fits & (at1 < vocabulary), other=float("-inf"))
         x2 = tl.load(base + at2, mask=fits & (at2 < vocabulary), other=float("-inf"))
         x3 = tl.load(base + at3, mask=fits & (at3 < vocabulary), other=float("-inf"))
-        best, best_at, best_logit = _better(_noisy(x0, w0, inverse, cold, cut, FAST), at, x0, best, best_at, best_logit)
-        best, best_at, best_logit = _better(_noisy(x1, w1, inverse, cold, cut, FAST), at1, x1, best, best_at, best_logit)
-        best, best_at, best_logit = _better(_noisy(x2, w2, inverse, cold, cut, FAST), at2, x2, best, best_at, best_logit)
-        best, best_at, best_logit = _better(_noisy(x3, w3, inverse, cold, cut, FAST), at3, x3, best, best_at, best_logit)
+        best, best_at, best_logit = _better(_noisy(x0, w0, inverse, cold, FAST), at, x0, best, best_at, best_logit)
+        best, best_at, best_logit = _better(_noisy(x1, w1, inverse, cold, FAST), at1, x1, best, best_at, best_logit)
+        best, best_at, best_logit = _better(_noisy(x2, w2, inverse, cold, FAST), at2, x2, best, best_at, best_logit)
+        best, best_at, best_logit = _better(_noisy(x3, w3, inverse, cold, FAST), at3, x3, best, best_at, best_logit)
         peak = tl.maximum(tl.maximum(tl.maximum(x0, x1), tl.maximum(x2, x3)), high)
         total = total * tl.exp(high - peak) + tl.exp(x0 - peak) + tl.exp(x1 - peak) + tl.exp(x2 - peak) + tl.exp(x3 - peak)
         high = peak
@@ -175,7 +134,7 @@ def _settle(
 
 def sample_tokens(
     logits: Tensor, rows: Tensor | None, *, tokens: Tensor, positions: Tensor, active: Tensor, left: Tensor, seeds: Tensor,
-    temperatures: Tensor, top_ps: Tensor, cuts: Tensor, ends: Tensor, ring_tokens: Tensor, ring_logprobs: Tensor, cursor: Tensor,
+    temperatures: Tensor, ends: Tensor, ring_tokens: Tensor, ring_logprobs: Tensor, cursor: Tensor,
 ) -> None:  # fmt: skip
     """Draw for row `rows[i]` (or `i`) from `logits[i]` (fp32) and move its state on. Entry `cursor` of the ring gets the results."""
     lines, vocabulary = logits.shape
@@ -185,9 +144,8 @@ def sample_tokens(
     count = 4 if lines >= 256 else 16  # few rows would leave most of the device idle
     span = triton.cdiv(triton.cdiv(quarter, BLOCK), count) * BLOCK
     found = torch.empty((lines, count, 5), dtype=torch.float32, device=logits.device)
-    _nucleus[(lines,)](logits, rows, active, temperatures, top_ps, cuts, vocabulary, PACKED=packed, BLOCK=4096, num_warps=8)
     _draw[(lines, count)](
-        logits, rows, positions, active, seeds, temperatures, cuts, found, vocabulary, quarter,
+        logits, rows, positions, active, seeds, temperatures, found, vocabulary, quarter,
         PACKED=packed, PARTS=count, SPAN=span, BLOCK=BLOCK, FAST=logits.is_cuda, num_warps=4,
     )  # fmt: skip
     _settle[(lines,)](

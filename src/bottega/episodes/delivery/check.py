@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
+from bottega.core.files import digest
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import spread
-from bottega.episodes.delivery.files import digest
 from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, read_result
 from bottega.tasks.files import read_source
 from bottega.tasks.module import ModuleTask, Wanted, module_task_of

@@ -7,15 +7,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from bottega.core.event import Event, Summarised
-from bottega.core.json_text import strict
+from bottega.core.event import Event, RunStarted
+from bottega.core.files import digest, encoded, json_text, strict, write
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
-from bottega.episodes.delivery.files import digest, encoded, json_text, write
 from bottega.episodes.delivery.final import FinalChoice, missed
-from bottega.episodes.delivery.html import html
-from bottega.episodes.delivery.report import markdown
-from bottega.episodes.delivery.report_content import ReportContent
+from bottega.episodes.delivery.page import html, markdown
+from bottega.episodes.delivery.report import proposals_of, report_page
 from bottega.episodes.delivery.result import (
     BEATS_EAGER,
     FILE,
@@ -41,7 +39,9 @@ def hand_over(
     settings: EpisodeSettings,
     training: bool | None,
     settled: FinalChoice,
-    content: ReportContent,
+    ended: str,
+    error: str,
+    check: str,
 ) -> Result:
     finding, second = settled.finding, settled.beats_eager
     for name in (
@@ -62,13 +62,12 @@ def hand_over(
     best = finding or second
     for name, text in texts.items():
         write(folder / name, text)
-    cards = [
-        skill for event in events if isinstance(event, Summarised) and event.episode == episode for skill in event.proposals
-    ]
-    if cards:
+    if cards := proposals_of(events, episode):
         write(folder / PROPOSED, "".join(json.dumps(strict(skill.to_json()), ensure_ascii=False) + "\n" for skill in cards))
-    write(folder / "report.md", markdown(content))
-    write(folder / "report.html", html(content))
+    page = report_page(events, episode, subject, settings, settled, ended, error, check)
+    write(folder / "report.md", markdown(page))
+    write(folder / "report.html", html(page))
+    started = [event for event in events if isinstance(event, RunStarted)]
     totals, attempts = totals_of(events), attempts_of(events, episode)
     result = Result(
         outcome="faster" if finding else "none",
@@ -86,7 +85,7 @@ def hand_over(
         kept_claim=_claim(second.verdict) if second and not finding else {},
         node=finding.attempt.node.id if finding else "",
         author=finding.attempt.author if finding else "",
-        load=content.load,
+        load=best.file.load if best else "load",
         refused=finding.refused if finding else "",
         guard_us=finding.guard_us if finding else 0.0,
         fingerprint=strict(finding.verdict.fingerprint) if finding else {},
@@ -97,10 +96,10 @@ def hand_over(
         estimated=totals.estimated,
         cost=totals.cost,
         seconds=round(totals.seconds, 3),
-        ended=content.ended,
-        error=content.error,
-        command=content.command,
-        check=content.check,
+        ended=ended,
+        error=error,
+        command=started[-1].command if started else "",
+        check=check,
         files={name: digest(encoded(text)) for name, text in texts.items()},
     ).sealed()
     write(folder / FILE, result.text())

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import json_text, write
+from bottega.core.files import json_text, write
 from bottega.episodes.delivery.result import OPTIMIZED, VERDICT, Result, read_result
 from bottega.languages import language_named
 from bottega.tasks.files import read_source

@@ -9,8 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
-from bottega.episodes.delivery.files import digest, json_text
+from bottega.core.files import digest, json_text, strict
 
 FILE = "result.json"
 ORIGINAL, OPTIMIZED, VERDICT = "original.py", "optimized.py", "verdict.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottega.episodes.node import SearchNode, best_of
+from bottega.episodes.node import SearchNode
 from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
 from bottega.episodes.writing import EpisodeSearch
 
@@ -19,5 +19,4 @@ async def _line(search: EpisodeSearch, scheme: int, sample: int) -> None:
     for turn in range(search.settings.turns):
         if search.finished():
             return
-        parent = best_of(history, search.settings.baseline) if search.settings.refine == "best" else None
-        history.append(await search.grow(f"s{scheme}r{sample}t{turn}", history, scheme, parent))
+        history.append(await search.grow(f"s{scheme}r{sample}t{turn}", history, scheme))

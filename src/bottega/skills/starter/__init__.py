@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from bottega.skills.validation import admit_data
 FOLDER = Path(__file__).parent
 
 
-def starter_cards() -> list[Skill]:
+@functools.cache
+def starter_cards() -> tuple[Skill, ...]:
     """Every shipped card, by name."""
-    return sorted((read_card(path) for path in FOLDER.rglob("*.toml")), key=lambda card: card.name)
+    return tuple(sorted((read_card(path) for path in FOLDER.rglob("*.toml")), key=lambda card: card.name))
 
 
 def read_card(path: Path, origin: str = "starter") -> Skill:

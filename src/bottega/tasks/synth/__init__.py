@@ -6,7 +6,7 @@
     made = synthesise(7, 123, "cpu", levels=(2,), families=("convolutions",))
     made.task          # a `Task`: source in KernelBench's format, name, level, tags
     made.operators     # ("conv2d", "relu", "scale"): names of the catalogue, sorted, each as often as it occurs
-    made.structure     # "single", "chain", "residual", "gate", "branches", "concatenation", "inputs" or "network"
+    made.structure     # "single", "chain", "residual", "gate", "branches", "concatenation", "inputs", "formula" or "network"
     made.family        # the family of the operator that carries most of the work: "convolutions"
     made.families      # all of them, sorted
     made.level         # 1 single operators, 2 a few in a row, 3 small networks
@@ -14,7 +14,7 @@
     made.estimate_ms   # what the cost model says of one eager call; not a measurement
     made.key           # two samples with a key in common are near duplicates
 
-Nothing here runs a task at its size: operators are run on torch's meta device, which takes milliseconds. `synthesise` raises `UsageError` for a
+Nothing here runs a task at its size: operators are run on torch's meta device, and a few samples for real. `synthesise` raises `UsageError` for a
 device, level or family that does not exist.
 Whether a sample is fit to be judged is found by running it: `run(plan, folder, examiner)` does that for many, with the judge behind the `Examiner`
 protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the families' names.

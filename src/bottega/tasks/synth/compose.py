@@ -1,258 +1,188 @@
-"""One to five operators as a graph: a chain, a residual, a gate, branches, a concatenation, or further inputs on the way."""
+"""A module, step by step: an operator alone, a layer with operators of every kind behind it, or a formula of primitive ones.
+
+A step is a form of the catalogue. It is run on torch's meta device as soon as it is written; where it does not fit, another is drawn. So the
+text is the only definition of an operator: nothing else says which shapes it takes and gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from random import Random
+from types import SimpleNamespace
+from typing import Any
 
-from bottega.tasks.synth.catalogue import CATALOGUE
-from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.graph import OperatorGraph
-from bottega.tasks.synth.operator import Operator
+from bottega.tasks.synth.catalogue import CATALOGUE, KINDS
+from bottega.tasks.synth.catalogue.table import Operator
+from bottega.tasks.synth.catalogue.words import ALONE_STARTS, CHAIN_STARTS, CONTENTS, SIZES, STARTS, USUAL_CONTENTS, VALUES
+from bottega.tasks.synth.step import BATCH, ModuleState, StepDraft
+from bottega.tasks.synth.style import Style
 
+TRIES = 60
+LARGEST = 30_000_000
+"""Elements of one sample, and of a parameter."""
 GEMM = ("convolutions", "matmul")
-TAIL_FAMILIES = {
-    "activations": 4.0,
-    "elementwise": 3.2,
-    "norms": 1.3,
-    "pooling": 1.0,
-    "reductions": 0.9,
-    "softmax": 0.5,
-    "indexing": 0.25,
-    "scans": 0.15,
-}
-GATES = ("sigmoid", "tanh", "silu", "gelu", "hardsigmoid", "softplus", "relu")
-JOINS = {"add": 4.0, "multiply": 2.0, "maximum": 1.0, "subtract": 1.0, "lerp": 0.5, "minimum": 0.5}
-ATTEMPTS = 12
-
-Way = Callable[[OperatorGraph, tuple[Operator, ...]], int | None]
+LOSSES = ("loss", "class_loss", "triplet_loss")
+STEPS = tuple(name for name, kind in KINDS.items() if kind.chain and kind.family not in ("losses", "attention"))
+FORMULA = ("activation", "function", "arithmetic", "parameter", "residual", "keep", "formula_norm", "softmax", "gate")
+STRUCTURES = {"cat": "concatenation", "twin": "branches", "cut": "gate", "gate": "gate", "keep": "residual"}
+_REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError, TypeError)
 
 
-def single(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
+@dataclass(frozen=True)
+class Draft:
+    """A module that runs: what is left is how large its batch is and how its file is written."""
+
+    state: ModuleState
+    operators: tuple[str, ...]
+    start: str
+
+    @property
+    def structure(self) -> str:
+        kinds = [CATALOGUE[name].kind for name in self.operators]
+        usual = "inputs" if len(self.state.inputs) > 1 else "chain"
+        return "single" if len(kinds) == 1 else next((STRUCTURES[kind] for kind in kinds if kind in STRUCTURES), usual)
+
+
+def single(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
     """Level 1: an operator and nothing else."""
-    entries = [
-        entry
-        for entry in CATALOGUE.values()
-        if "alone" in entry.roles and draw.dtype in entry.dtypes and (not families or entry.family in families)
-    ]
-    by_family = sorted({entry.family for entry in entries})
-    family = draw.weighted(by_family, [_SINGLE.get(name, 1.0) for name in by_family])
-    chosen = [entry for entry in entries if entry.family == family]
-    operator = draw.weighted(chosen, [entry.often for entry in chosen])
-    graph = OperatorGraph(draw)
-    graph.structure = "single"
-    return graph if graph.apply(operator, graph.begin(operator), alone=True) is not None else None
+    kinds = [kind for kind in KINDS.values() if kind.alone and (not families or kind.family in families)]
+    operators = chance.choices(kinds, [kind.alone for kind in kinds])[0].operators
+    operator = chance.choices(operators, [one.often for one in operators])[0]
+    for _ in range(TRIES):
+        start = chance.choice(operator.starts) if operator.starts else _drawn(chance, ALONE_STARTS)
+        module = _Module(chance, style, start, device, operator.contents)
+        if module.step(operator, alone=True):
+            return module.draft()
+    return None
 
 
-_SINGLE = {
-    "matmul": 2.2,
-    "convolutions": 2.4,
-    "activations": 1.4,
-    "elementwise": 1.6,
-    "reductions": 1.5,
-    "norms": 1.3,
-    "pooling": 1.2,
-    "losses": 1.1,
-    "softmax": 0.7,
-    "scans": 0.9,
-    "indexing": 1.3,
-    "attention": 1.1,
-    "recurrent": 0.6,
-}
-"""How often a task of one operator is of this family."""
+def chain(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
+    """Level 2: mostly a product or convolution and a handful of operators behind it; what was asked for comes first."""
+    start = _drawn(chance, CHAIN_STARTS)
+    module = _Module(chance, style, start, device)
+    if start in ("scores", "heads") and not families:
+        for kind, share in {"scores": 1.0, "mask": 0.65, "weights": 0.85, "weighted": 0.35}.items():
+            module.steps((kind,), int(chance.random() < share))
+        module.steps(("activation", "arithmetic", "parameter", "formula_norm", "reduction"), chance.choice((0, 0, 1, 2)))
+        return module.draft()
+    if families:
+        module.steps([name for name, kind in KINDS.items() if kind.chain and kind.family in families], 1)
+    else:
+        module.steps(("activation",), int(chance.random() < 0.15))
+        layers = ("conv", "conv_transpose") if module.state.maps else ("linear", "matmul", "along_sequence")
+        module.steps(("twin",) if chance.random() < 0.1 else layers, int(chance.random() < 0.85))
+    module.steps(STEPS, chance.choices((1, 2, 3, 4, 5, 6), (2, 4, 5, 5, 3, 2))[0])
+    if not families:
+        module.steps(LOSSES, int(chance.random() < 0.15))
+    draft = module.draft()
+    found = {CATALOGUE[name].family for name in draft.operators}
+    return draft if len(draft.operators) > 1 and (not families or found & set(families)) else None
 
 
-def several(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
-    """Level 2: mostly a product or convolution with operators behind it; sometimes a few memory-bound ones in a row."""
-    gemm = tuple(family for family in GEMM if not families or family in families)
-    others = tuple(family for family in TAIL_FAMILIES if not families or family in families)
-    heads_first = bool(gemm) and (not others or draw.chance(0.84))
-    heads = tuple(
-        entry
-        for entry in CATALOGUE.values()
-        if draw.dtype in entry.dtypes
-        and (
-            ("head" in entry.roles and entry.family in gemm)
-            if heads_first
-            else ("alone" in entry.roles and "tail" in entry.roles and entry.family in others)
-        )
+def formula(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
+    """Of primitive operators, many of them inside the next: nothing in it can be recognised by name."""
+    module = _Module(chance, style, chance.choices(("rows", "sequence", "maps2"), (6, 2, 3))[0], device, folded=0.5)
+    module.steps(FORMULA, chance.randint(2, 7))
+    return module.draft() if len(module.operators) > 1 else None
+
+
+class _Module:
+    def __init__(
+        self, chance: Random, style: Style, start: str, device: str, contents: str = "", folded: float | None = None
+    ) -> None:
+        import torch
+
+        self.torch, self.chance, self.style, self.start = torch, chance, style, start
+        self.folded = style.inline if folded is None else folded
+        self.shape = first_shape(chance, start, device)
+        self.operators: list[str] = []
+        lengths = ", ".join(["batch_size", *map(str, self.shape)])
+        drawn = CONTENTS[contents or _drawn(chance, USUAL_CONTENTS)].format(shape=lengths)
+        if start == "tokens":
+            self.vocabulary = chance.choice(VALUES["vocabulary"])
+            drawn = f"torch.randint(0, {self.vocabulary}, ({lengths}))"
+        self.state = ModuleState(self.shape, start.startswith("maps"), inputs={"x": drawn})
+        self.scope: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
+        self.scope |= {"batch_size": BATCH, "self": SimpleNamespace()}
+        with torch.device("meta"):
+            self.scope["x"] = eval(drawn, self.scope)
+
+    def draft(self) -> Draft:
+        return Draft(self.state, tuple(self.operators), self.start)
+
+    def steps(self, kinds: Sequence[str], count: int) -> None:
+        """So many more of these kinds."""
+        weights = [KINDS[kind].chain for kind in kinds]
+        for _ in range(count):
+            for _ in range(TRIES):
+                if prod(self.state.shape) <= 1:
+                    break
+                operators = KINDS[self.chance.choices(kinds, weights)[0]].operators
+                operator = self.chance.choices(operators, [one.often for one in operators])[0]
+                if not operator.contents and self.step(operator):
+                    break
+
+    def step(self, operator: Operator, alone: bool = False) -> bool:
+        draft = StepDraft(self.chance, self.state)
+        if self.start == "tokens":
+            draft.words["vocabulary"] = self.vocabulary
+        form = self.chance.choices(operator.forms, [self.style.forms[form.kind] for form in operator.forms])[0]
+        try:
+            *before, last = draft.filled(form)
+            scope, shape = self._run(draft, before, last, alone)
+        except _REFUSALS:
+            return False
+        state = self.state
+        maps = state.maps and len(shape) > 1 and (len(shape) == len(state.shape) or self.chance.random() < 0.5)
+        earlier = state.earlier | dict.fromkeys(re.findall(r"^(\w+) = x$", "\n".join(before), re.M), state.shape)
+        lines = self._lines(before, last, operator)
+        self.state = ModuleState(shape, maps, lines, state.made | draft.made, state.inputs | draft.inputs, earlier)
+        self.scope = scope
+        self.operators.append(operator.name)
+        return True
+
+    def _run(self, draft: StepDraft, before: list[str], last: str, alone: bool) -> tuple[dict[str, Any], tuple[int, ...]]:
+        from bottega.tasks.synth.cost_mode import counting
+
+        scope, torch = dict(self.scope), self.torch
+        with torch.device("meta"), torch.no_grad(), counting():  # which knows a recurrent layer's result without its steps
+            made = {name: eval(text.removeprefix("buffer:"), scope) for name, text in draft.made.items()}
+            scope["self"] = SimpleNamespace(**vars(scope["self"]), **made)
+            scope |= {name: eval(text, scope) for name, text in draft.inputs.items()}
+            exec("\n".join([*before, f"x = {last}"]), scope)
+        x = scope["x"]
+        parameters = (one for each in made.values() for one in (each.parameters() if hasattr(each, "parameters") else (each,)))
+        largest = max([x.numel() // BATCH, *(one.numel() for one in parameters)])
+        fits = x.is_floating_point() and (not x.dim() or x.shape[0] == BATCH)
+        if largest > LARGEST or not x.numel() or not (fits or alone):
+            raise ValueError("not the result of a step")
+        return scope, tuple(x.shape[1:])
+
+    def _lines(self, before: list[str], last: str, operator: Operator) -> tuple[str, ...]:
+        """With the new ones; now and then a step stands inside the next."""
+        *others, inner = self.state.lines or ("",)
+        once = not before and len(re.findall(r"\bx\b", last)) == 1
+        if once and inner.startswith("x = ") and len(inner) < 72 and self.chance.random() < self.folded:
+            inner = inner.removeprefix("x = ")
+            held = inner if re.fullmatch(r"[\w.]+\([^()]*\)", inner) else f"({inner})"
+            return (*others, "x = " + re.sub(r"\bx\b", lambda _: held, last))
+        said = self.style.comments == "every" or (self.style.comments == "some" and self.chance.random() < 0.5)
+        comment = [f"# {operator.name.replace('_', ' ')}"] if said else []
+        return (*self.state.lines, *comment, *before, f"x = {last}")
+
+
+def first_shape(chance: Random, start: str, device: str) -> tuple[int, ...]:
+    sizes = SIZES[device] | SIZES["any"]
+    found: dict[str, int] = {}
+    same = chance.random() < 0.7 or start == "squares"
+    return tuple(
+        found[name] if same and name in found else found.setdefault(name, chance.choice(sizes[name])) for name in STARTS[start]
     )
-    names = tuple(WAYS) if heads_first else ("chain", "residual", "inputs")
-    way = draw.weighted(names, [WAYS[name][1] for name in names])
-    graph = OperatorGraph(draw)
-    graph.structure = way
-    if not heads:
-        return None
-    return graph if WAYS[way][0](graph, heads) is not None else None
 
 
-def _head(graph: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
-    """An input, and what the first operator makes of it."""
-    draw = graph.draw
-    families = sorted({entry.family for entry in heads})
-    family = draw.weighted(families, [{"convolutions": 3.0, "matmul": 2.0}.get(name, 1.0) for name in families])
-    chosen = [entry for entry in heads if entry.family == family]
-    operator = draw.weighted(chosen, [entry.often for entry in chosen])
-    x = graph.begin(operator)
-    found = graph.apply(operator, x)
-    return None if found is None else (x, found)
-
-
-def _tail(graph: OperatorGraph, at: int, count: int, keep_shape: bool = False) -> int | None:
-    """`count` operators behind `at`, none of them twice running; reductions come late."""
-    draw = graph.draw
-    used: list[str] = []
-    for step in range(count):
-        for _ in range(ATTEMPTS):
-            family = draw.weighted(tuple(TAIL_FAMILIES), tuple(TAIL_FAMILIES.values()))
-            if family == "reductions" and step < count - 2:
-                continue
-            if keep_shape and family not in ("activations", "elementwise", "norms", "softmax"):
-                continue
-            options = [
-                entry
-                for entry in CATALOGUE.values()
-                if entry.family == family and "tail" in entry.roles and entry.name not in used
-            ]
-            if not options:
-                continue
-            operator = draw.weighted(options, [entry.often for entry in options])
-            if family == "norms" and any(CATALOGUE[name].family == "norms" for name in used):
-                continue
-            if _loses_constant(graph, at, operator):
-                continue
-            shape = graph.nodes[at].value.shape
-            found = graph.apply(operator, at)
-            if found is None:
-                continue
-            if keep_shape and graph.nodes[found].value.shape != shape:
-                del graph.nodes[found:]
-                continue
-            _drop_bias(graph, at, operator)
-            used.append(operator.name)
-            at = found
-            break
-        else:
-            return None
-    return at
-
-
-def _drop_bias(graph: OperatorGraph, at: int, operator: Operator) -> None:
-    """A bias in front of an operator that takes the mean of each channel away would be a parameter without effect."""
-    if operator.cancels_bias:
-        node = graph.nodes[at]
-        if "bias" in node.p:
-            node.p["bias"] = False
-
-
-def _loses_constant(graph: OperatorGraph, at: int, entry: Operator) -> bool:
-    """Whether the operator at `at` adds a constant by channel that `entry` would take away."""
-    node = graph.nodes[at]
-    return (
-        entry.cancels_bias
-        and node.operator is not None
-        and node.operator.name in ("bias_add", "bias_subtract", "linear_functional", "conv2d_functional", "conv1d_functional")
-    )
-
-
-def _count(draw: Draw, low: int, high: int) -> int:
-    return draw.rng.randint(low, high)
-
-
-def _chain(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    begun = _head(graph, heads)
-    return None if begun is None else _tail(graph, begun[1], _count(graph.draw, 1, 4))
-
-
-def _join(graph: OperatorGraph, one: int, two: int, names: dict[str, float] | None = None) -> int | None:
-    options = names or JOINS
-    operator = CATALOGUE[graph.draw.weighted(tuple(options), tuple(options.values()))]
-    return graph.apply(operator, one, (two,))
-
-
-def _residual(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    begun = _head(graph, heads)
-    if begun is None:
-        return None
-    x, h = begun
-    same = graph.nodes[x].value.shape == graph.nodes[h].value.shape
-    later = _tail(graph, h, _count(graph.draw, 1, 2), keep_shape=True)
-    if later is None:
-        return None
-    joined = _join(graph, later, x if same else h)
-    if joined is None:
-        return None
-    return _tail(graph, joined, _count(graph.draw, 0, 1))
-
-
-def _twins(graph: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
-    """Two layers of one kind on one input, with outputs of one shape."""
-    begun = _head(graph, heads)
-    if begun is None:
-        return None
-    x, one = begun
-    node = graph.nodes[one]
-    assert node.operator is not None
-    two = graph.apply(node.operator, x, node.operands[1:], dict(node.p))
-    return None if two is None else (one, two)
-
-
-def _gate(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(graph, heads)
-    if twins is None:
-        return None
-    gate = graph.apply(CATALOGUE[graph.draw.pick(GATES)], twins[1])
-    if gate is None:
-        return None
-    joined = (
-        graph.apply(CATALOGUE["multiply"], gate, (twins[0],))
-        if graph.draw.chance(0.5)
-        else graph.apply(CATALOGUE["multiply"], twins[0], (gate,))
-    )
-    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 1))
-
-
-def _branches(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(graph, heads)
-    if twins is None:
-        return None
-    ends = [_tail(graph, twin, _count(graph.draw, 0, 1), keep_shape=True) for twin in twins]
-    if ends[0] is None or ends[1] is None or (ends == list(twins)):
-        return None
-    joined = _join(graph, ends[0], ends[1])
-    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 1))
-
-
-def _concatenation(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(graph, heads)
-    if twins is None:
-        return None
-    ends = [_tail(graph, twin, _count(graph.draw, 0, 1), keep_shape=True) for twin in twins]
-    if ends[0] is None or ends[1] is None:
-        return None
-    images = graph.nodes[ends[0]].value.layout in ("ncl", "nchw", "ncdhw")
-    joined = graph.apply(CATALOGUE["concatenate"], ends[0], (ends[1],), {"dim": 1 if images else -1})
-    return None if joined is None else _tail(graph, joined, _count(graph.draw, 1, 2))
-
-
-def _inputs(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    """A second tensor joins behind the head."""
-    begun = _head(graph, heads)
-    if begun is None:
-        return None
-    at = _tail(graph, begun[1], _count(graph.draw, 0, 1), keep_shape=True)
-    if at is None:
-        return None
-    value = graph.nodes[at].value
-    other = graph.extra(value.shape, value.layout)
-    joined = _join(graph, at, other, {"add": 4.0, "multiply": 2.0, "subtract": 0.7, "maximum": 0.5, "lerp": 0.4})
-    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 2))
-
-
-WAYS: dict[str, tuple[Way, float]] = {
-    "chain": (_chain, 6.0),
-    "residual": (_residual, 1.2),
-    "gate": (_gate, 0.8),
-    "branches": (_branches, 0.8),
-    "concatenation": (_concatenation, 0.6),
-    "inputs": (_inputs, 1.0),
-}
+def _drawn(chance: Random, weights: dict[str, float]) -> str:
+    return chance.choices(tuple(weights), tuple(weights.values()))[0]

@@ -74,3 +74,14 @@ class _RecurrentMode(TorchFunctionMode):
         times = layers * (2 if both else 1)
         self.costs += [OperatorCost(4.0 * matrices / times, 2.0 * batch * matrices / times, "matmul")] * (steps * times)
         return x.new_empty(batch, steps, states[0].shape[-1] * (2 if both else 1)), *states
+
+
+def source_costs(source: str) -> list[OperatorCost]:
+    """What one call of a whole task costs."""
+    space: dict[str, Any] = {}
+    with torch.device("meta"), torch.no_grad():
+        exec(compile(source, "task", "exec"), space)
+        model, given = space["Model"](*space["get_init_inputs"]()), space["get_inputs"]()
+        with counting() as costs:
+            model(*given)
+    return costs

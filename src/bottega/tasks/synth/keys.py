@@ -1,22 +1,23 @@
-"""Keys for deduplication: by operator graph and class of shapes, and by normalised syntax tree."""
+"""Keys for deduplication: by operators, parameters and class of shapes, and by normalised syntax tree."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import math
+import re
 from typing import Any
 
 from bottega.core.task import parsed
-from bottega.tasks.synth.graph import OperatorGraph, OperatorNode
+from bottega.tasks.synth.compose import Draft
 
 
-def keys_of(graph: OperatorGraph, source: str) -> tuple[str, ...]:
-    operators = [(node.operator.name, node.operands, _parameters(node)) for node in graph.nodes if node.operator is not None]
-    shapes = [
-        (node.value.dtype, *(bucket(length) for length in node.value.shape)) for node in graph.nodes if node.operator is None
-    ]
-    return (_digest(("graph", operators, shapes)), tree_key(source))
+def draft_key(draft: Draft) -> str:
+    """However its operators are written."""
+    state = draft.state
+    text = "\n".join((*state.lines, *state.made.values(), *state.inputs.values()))
+    numbers = re.findall(r"(?<!\w)\d[\d.]*(?:e-\d+)?", text)
+    return _digest((draft.operators, draft.start, [bucket(float(number)) for number in numbers]))
 
 
 def tree_key(source: str) -> str:
@@ -41,12 +42,6 @@ def bucket(number: float) -> str:
     if isinstance(number, bool) or number <= 8 or math.isinf(number):
         return repr(number)
     return f"2^{round(2 * math.log2(number)) / 2:g}"
-
-
-def _parameters(node: OperatorNode) -> tuple[Any, ...]:
-    return tuple(
-        (name, bucket(value) if isinstance(value, int | float) else str(value)) for name, value in sorted(node.p.items())
-    )
 
 
 def _digest(thing: Any) -> str:

@@ -11,7 +11,7 @@ from bottega.tasks.synth.catalogue.blocks import BLOCKS
 from bottega.tasks.synth.catalogue.networks import NETWORKS
 from bottega.tasks.synth.catalogue.template import ModuleTemplate
 from bottega.tasks.synth.costs import TimeTarget
-from bottega.tasks.synth.draw import rounded
+from bottega.tasks.synth.scale import rounded
 from bottega.tasks.synth.source_file import SourceFile
 from bottega.tasks.synth.style import Style
 
@@ -108,7 +108,6 @@ def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: M
     choices = _draw_choices(rng, entry.layout)
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
     sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes.items()}
-    batch = min(batch, 4096)
     arguments = {name: sizes[name] for name in entry.arguments}
     init = _constructor(choices, entry.init, entry.forward)
     source = SourceFile(style).assemble(

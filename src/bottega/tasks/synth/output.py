@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import UsageError
+from bottega.core.files import write_atomic
 from bottega.tasks.synth.run_log import RunRecord
 from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.summary import SynthSummary

@@ -15,7 +15,7 @@ from bottega.tasks.synth.costs import target_of
 from bottega.tasks.synth.keys import tree_key
 from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise, variant
 
-VERSION = 2
+VERSION = 3
 """Of the catalogue, the composer and the writer together: another version makes other tasks of the same seed."""
 
 

@@ -9,16 +9,14 @@ from random import Random
 
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
-from bottega.tasks.synth.chain import ChainTask, chain_task, formula
-from bottega.tasks.synth.compose import several, single
+from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES, KINDS
+from bottega.tasks.synth.compose import GEMM, Draft, chain, formula, single
 from bottega.tasks.synth.costs import TimeTarget, target_of
-from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
-from bottega.tasks.synth.graph import OperatorGraph
-from bottega.tasks.synth.keys import keys_of, tree_key
-from bottega.tasks.synth.measure import source_costs
-from bottega.tasks.synth.networks import build
-from bottega.tasks.synth.style import draw_style
+from bottega.tasks.synth.fitness import fault, is_quick
+from bottega.tasks.synth.keys import draft_key, tree_key
+from bottega.tasks.synth.networks import ComposedNetwork, build
+from bottega.tasks.synth.scale import FIRST_BATCH, LARGEST_BATCH, Scaled, scaled
+from bottega.tasks.synth.style import Style, draw_style
 from bottega.tasks.synth.variation import varied
 from bottega.tasks.synth.write import ModuleWriter
 from bottega.tasks.tags import tags_of
@@ -26,16 +24,14 @@ from bottega.tasks.tags import tags_of
 LEVELS = (1, 2, 3)
 FORMULAS, CHAINS = "formulas", "chains"
 """Families that are asked for alone: what is drawn for the others stays what it was."""
-ALONE: dict[str, tuple[str, Callable[[Random, TimeTarget, float], ChainTask]]] = {
-    FORMULAS: ("formula", formula),
-    CHAINS: ("chain", chain_task),
-}
+ALONE = {FORMULAS: formula, CHAINS: chain}
 LEVEL_SHARES = {1: 0.42, 2: 0.43, 3: 0.15}
 ATTEMPTS = 400
+LARGEST_NETWORK = 4096
+"""Batch of a network."""
 LOW_PRECISION = {"cpu": 0.04, "cuda": 0.16}
 """Share of tasks that are not float32."""
-GROWTH = {"cpu": (1.0,), "cuda": (1.0, 1.5, 2.0, 3.0)}
-"""How much longer than the least the sides of tensors are."""
+Compose = Callable[[Random, Style, str, Sequence[str]], Draft | None]
 
 
 @dataclass(frozen=True)
@@ -63,21 +59,19 @@ def synthesise(
     """Task number `index` of the series `seed`: the same for ever, whoever asks, in whatever order."""
     target, wanted = target_of(device), tuple(sorted(set(families)))
     _check(levels, wanted)
+    alone = ALONE.get(wanted[0]) if wanted else None
     for attempt in range(ATTEMPTS):
         label = f"{seed}/{index}/{target.name}/{','.join(map(str, sorted(set(levels))))}/{','.join(wanted)}/{attempt}"
         chance = Random(label)
         possible = [level for level in sorted(set(levels)) if _possible(level, wanted)]
-        if wanted and wanted[0] in ALONE:
-            return _alone(wanted[0], label, seed, index, target, _aim(chance, target))
-        level = chance.choices(possible, [LEVEL_SHARES[level] for level in possible])[0]
-        aim = _aim(chance, target)
-        made = (
-            _network(label, seed, index, target, aim)
-            if level == 3
-            else _composed(label, seed, index, target, level, wanted, aim)
-        )
+        level = 2 if alone else chance.choices(possible, [LEVEL_SHARES[level] for level in possible])[0]
+        at = _Place(label, seed, index, target, level, _aim(chance, target))
+        if level == 3:
+            made = _network(at)
+        else:
+            made = _composed(at, alone or (single if level == 1 else chain), () if alone else wanted)
         if made is not None:
-            return made
+            return replace(made, families=wanted, family=wanted[0]) if alone else made
     raise UsageError(f"no task could be composed for seed {seed}, index {index}: ask for more levels or families")
 
 
@@ -127,59 +121,81 @@ def _possible(level: int, families: Sequence[str]) -> bool:
         return True
     if level == 3:
         return "blocks" in families
-    role = "alone" if level == 1 else "tail"
-    return any(
-        entry.family in families and (role in entry.roles or (level == 2 and "head" in entry.roles))
-        for entry in CATALOGUE.values()
-    )
+    return any(kind.family in families and (kind.alone if level == 1 else kind.chain) for kind in KINDS.values())
 
 
-def _composed(
-    label: str, seed: int, index: int, target: TimeTarget, level: int, families: tuple[str, ...], aim: float
-) -> Synthesised | None:
-    graph = _scaled(label, target, level, families, aim)
-    if graph is None:
+@dataclass(frozen=True)
+class _Place:
+    """Which task of the series it is, and what it is to cost."""
+
+    label: str
+    seed: int
+    index: int
+    target: TimeTarget
+    level: int
+    aim: float
+
+    def made(
+        self,
+        name: str,
+        found: Scaled,
+        operators: Sequence[str],
+        structure: str,
+        families: set[str],
+        family: str,
+        dtype: str,
+        *keys: str,
+    ) -> Synthesised:
+        return Synthesised(
+            task=_task(found.source, name, self.seed, self.index, self.level),
+            seed=self.seed,
+            index=self.index,
+            device=self.target.name,
+            level=self.level,
+            operators=tuple(sorted(operators)),
+            structure=structure,
+            family=family,
+            families=tuple(sorted(families)),
+            dtype=dtype,
+            estimate_ms=round(found.milliseconds, 4),
+            key=(*keys, tree_key(found.source)),
+        )
+
+
+def _composed(at: _Place, compose: Compose, families: Sequence[str]) -> Synthesised | None:
+    from bottega.tasks.synth.cost_mode import source_costs
+
+    low = Random(f"{at.label}/dtype").random() < LOW_PRECISION[at.target.name]
+    dtype = Random(f"{at.label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
+    style = draw_style(Random(f"{at.label}/style"))
+    draft = compose(Random(f"{at.label}/draw"), style, at.target.name, families)
+    if draft is None:
         return None
-    chance = Random(f"{label}/style")
-    source = ModuleWriter(graph, draw_style(chance), chance).source()
-    names = [node.operator.name for node in graph.nodes if node.operator is not None]
-    costs = [
-        (target.milliseconds(node.costs, graph.draw.dtype), node.operator.family) for node in graph.operators if node.operator
-    ]
-    found = {family for _, family in costs}
-    heads = [family for _, family in costs if family in ("convolutions", "matmul")]
-    return Synthesised(
-        task=_task(source, "_".join(dict.fromkeys(names))[:64], seed, index, level),
-        seed=seed,
-        index=index,
-        device=target.name,
-        level=level,
-        operators=tuple(sorted(names)),
-        structure=graph.structure,
-        family=heads[0] if heads else max(costs)[1],
-        families=tuple(sorted(found)),
-        dtype=graph.draw.dtype,
-        estimate_ms=round(graph.milliseconds, 4),
-        key=keys_of(graph, source),
-    )
-
-
-def _alone(family: str, label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised:
-    structure, make = ALONE[family]
-    made = make(Random(f"{label}/{structure}"), target, aim)
-    return Synthesised(
-        task=_task(made.source, "_".join(dict.fromkeys(made.operators))[:64], seed, index, 2),
-        seed=seed,
-        index=index,
-        device=target.name,
-        level=2,
-        operators=made.operators,
-        structure=structure,
-        family=family,
-        families=(family,),
-        dtype="float32",
-        estimate_ms=round(made.milliseconds, 4),
-        key=(tree_key(made.source),),
+    writer = ModuleWriter(draft, style, f"{at.label}/write")
+    flavour = Random(f"{at.label}/flavour").choice(("power", "power", "round", "odd"))
+    try:
+        few = writer.source(FIRST_BATCH)
+        known = source_costs(few)
+        if is_quick(known) and fault(few, FIRST_BATCH, LARGEST_BATCH):
+            return None
+        largest = 1 << 28 if draft.start == "vector" else LARGEST_BATCH
+        known = known if dtype == "float32" else []
+        found = scaled(lambda batch: writer.source(batch, dtype), at.target, dtype, at.aim, flavour, largest, known)
+    except (RuntimeError, ValueError, IndexError, TypeError):  # it does not run in this data type, or not at another batch
+        return None
+    if found is None:
+        return None
+    names = draft.operators
+    present = [CATALOGUE[name].family for name in names]
+    return at.made(
+        "_".join(dict.fromkeys(names))[:64],
+        found,
+        names,
+        draft.structure if compose is not formula else "formula",
+        set(present),
+        next((family for family in present if family in GEMM), present[0]),
+        dtype,
+        draft_key(draft),
     )
 
 
@@ -188,45 +204,8 @@ def _task(source: str, name: str, seed: int, index: int, level: int) -> Task:
     return replace(task, tags=tags_of(source, level))
 
 
-def _scaled(label: str, target: TimeTarget, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
-    """The same draw, again and again with another first length, until it costs about what was aimed at."""
-    low = Random(f"{label}/dtype").random() < LOW_PRECISION[target.name]
-    dtype = Random(f"{label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
-    make = single if level == 1 else several
-    grow = Random(f"{label}/grow").choice(GROWTH[target.name])
-    for shrink in (grow, 0.5 * grow, 0.25 * grow, 0.12 * grow):
-        lead, seen = float(FIRST_LEAD), (0.0, 0.0)
-        for _ in range(5):
-            graph = make(Draw(Random(f"{label}/draw"), target, max(1, round(lead)), shrink, dtype), families)
-            if graph is None:
-                break
-            took = graph.milliseconds
-            if 0.6 * aim <= took <= 1.6 * aim and graph.bytes <= target.largest_bytes:
-                return graph
-            slope = 1.0
-            if seen[0] and seen[0] != lead and abs(math.log(took / seen[1])) > 1e-3:
-                slope = min(4.0, max(0.3, math.log(took / seen[1]) / math.log(lead / seen[0])))
-            seen = (lead, took)
-            wanted = lead * (aim / took) ** (1 / slope)
-            if graph.bytes > target.largest_bytes:
-                wanted = min(wanted, 0.8 * lead * target.largest_bytes / graph.bytes)
-            new = rounded(min(max(wanted, 1.0), 1 << 26), graph.draw.flavour)
-            if new == round(lead):
-                break
-            lead = float(new)
-        if (
-            graph is not None
-            and 1.5 * target.shortest_ms <= graph.milliseconds <= 0.6 * target.longest_ms
-            and graph.bytes <= target.largest_bytes
-        ):
-            return graph
-        if graph is not None and graph.milliseconds < aim:
-            return None
-    return None
-
-
-def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised | None:
-    chance = Random(f"{label}/style")
+def _network(at: _Place) -> Synthesised | None:
+    chance = Random(f"{at.label}/style")
     style = replace(
         draw_style(chance),
         arguments="all",
@@ -236,29 +215,14 @@ def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) 
         functional="F",
         constants=chance.choice(("after", "after", "before")),
     )
-    flavour, batch = Random(f"{label}/flavour").choice(("power", "power", "round", "odd")), FIRST_LEAD
-    for _ in range(3):
-        built = build(Random(f"{label}/network"), style, target, batch)
-        costs = source_costs(built.source)
-        took, fixed = target.milliseconds(costs, "float32"), target.launch_ms * len(costs)
-        wanted = max(2, rounded((max(aim, 1.3 * fixed) - fixed) / ((took - fixed) / batch), flavour))
-        if wanted == batch:
-            break
-        batch = min(wanted, 4096)
-    moved = sum(one.bytes for one in costs)
-    if not target.shortest_ms < took < 0.6 * target.longest_ms or moved > 8 * target.largest_bytes:
+    flavour = Random(f"{at.label}/flavour").choice(("power", "power", "round", "odd"))
+
+    def built(batch: int) -> ComposedNetwork:
+        return build(Random(f"{at.label}/network"), style, at.target, batch)
+
+    found = scaled(lambda batch: built(batch).source, at.target, "float32", at.aim, flavour, LARGEST_NETWORK)
+    if found is None:
         return None
-    return Synthesised(
-        task=_task(built.source, built.name, seed, index, 3),
-        seed=seed,
-        index=index,
-        device=target.name,
-        level=3,
-        operators=built.operators,
-        structure="network",
-        family="blocks",
-        families=tuple(sorted({"blocks", *(CATALOGUE[name].family for name in built.operators)})),
-        dtype="float32",
-        estimate_ms=round(took, 4),
-        key=(tree_key(built.source),),
-    )
+    network = built(found.batch)
+    families = {"blocks", *(CATALOGUE[name].family for name in network.operators)}
+    return at.made(network.name, found, network.operators, "network", families, "blocks", "float32")

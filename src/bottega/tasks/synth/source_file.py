@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from bottega.tasks.synth.graph import OperatorNode
 from bottega.tasks.synth.style import Style
 
 _LINE = 110
@@ -16,18 +15,6 @@ _LINE = 110
 class SourceFile:
     def __init__(self, style: Style):
         self.style = style
-
-    def comment(self, node: OperatorNode, rng: Random) -> str:
-        if self.style.comments not in ("some", "every") or (self.style.comments == "some" and rng.random() < 0.5):
-            return ""
-        assert node.operator is not None
-        words = node.operator.label
-        return "# " + rng.choice((capital(words), words, capital(words)))
-
-    def shape_note(self, node: OperatorNode) -> str:
-        if self.style.comments != "shapes":
-            return ""
-        return f"  # ({', '.join(str(getattr(length, 'name', int(length))) for length in node.value.shape)})"
 
     def assemble(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from bottega.tasks.synth.catalogue.words import FIRST_NAMES
+
 
 @dataclass(frozen=True)
 class Style:
@@ -20,17 +22,13 @@ class Style:
     docstring: str
     """`none`, `short`, `long` or `module`."""
     comments: str
-    """`none`, `some`, `every` or `shapes`."""
+    """`none`, `some` or `every`."""
     hints: bool
     inline: float
     reuse: float
     """How often a value takes the name of the one it was made of."""
-    alias: bool
-    """`residual = x` in front of what changes x."""
     sequential: bool
     old_super: bool
-    verbose: bool
-    """Arguments are written even where they have their default."""
     keyword_inputs: bool
     """Inputs are assigned to variables before they are returned."""
     always_f: bool
@@ -39,7 +37,6 @@ class Style:
     main: str
     """Name of the first input."""
     bare_init: bool
-    quotes: str = '"'
 
 
 def draw_style(rng: Random) -> Style:
@@ -55,22 +52,17 @@ def draw_style(rng: Random) -> Style:
         constants=rng.choices(("after", "before", "inline"), (6, 2, 3))[0],
         capitals=rng.random() < 0.15,
         docstring=rng.choices(("none", "short", "long", "module"), (4, 4, 2, 1))[0],
-        comments=rng.choices(("none", "some", "every", "shapes"), (6, 2, 1, 1))[0],
+        comments=rng.choices(("none", "some", "every"), (6, 2, 1))[0],
         hints=rng.random() < 0.4,
         inline=rng.choice((0.0, 0.0, 0.25, 0.6)),
         reuse=rng.choice((1.0, 1.0, 0.8, 0.2)),
-        alias=rng.random() < 0.5,
         sequential=rng.random() < 0.2,
         old_super=rng.random() < 0.3,
-        verbose=rng.random() < 0.15,
         keyword_inputs=rng.random() < 0.3,
         always_f=rng.random() < 0.15,
         functional=rng.choices(("F", "nn.functional", "torch.nn.functional"), (8, 1, 1))[0],
-        main=rng.choices(
-            ("x", "input", "inputs", "input_tensor", "a", "data", "hidden_states"), (14, 1, 1, 0.5, 0.5, 0.5, 0.5)
-        )[0],
+        main=rng.choice(FIRST_NAMES),
         bare_init=rng.random() < 0.7,
-        quotes=rng.choice(('"', '"', "'")),
     )
 
 
@@ -81,7 +73,6 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "rows": ("rows", "n_rows", "num_rows"),
     "seq_len": ("seq_len", "seq_len", "sequence_length", "num_tokens", "length", "T"),
     "dim": ("dim", "dim", "hidden_dim", "embed_dim", "d_model", "hidden_size"),
-    "axis": ("dim", "dim", "dim", "axis"),
     "channels": ("channels", "num_channels", "in_channels", "c"),
     "height": ("height", "height", "h", "H"),
     "width": ("width", "width", "w", "W"),
@@ -91,30 +82,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "head_dim": ("head_dim", "head_dim", "dim_head", "d_head"),
     "out_features": ("out_features", "out_features", "output_size", "hidden_size", "out_dim"),
     "out_channels": ("out_channels", "out_channels", "out_channels", "out_ch", "num_filters"),
-    "scaling_factor": ("scaling_factor", "scale", "scale_factor", "multiplier"),
-    "constant": ("constant", "add_value", "offset", "constant_value", "shift"),
-    "subtract_value": ("subtract_value", "value", "sub", "subtrahend"),
-    "divisor": ("divisor", "divisor", "divide_by"),
-    "low": ("low", "min_value", "min_val", "clamp_min"),
-    "high": ("high", "max_value", "max_val", "clamp_max"),
-    "size": ("size", "n", "num_elements", "N"),
     "kernel_size": ("kernel_size", "kernel_size", "kernel_size", "k"),
     "num_groups": ("num_groups", "num_groups", "groups"),
 }
-"""Names for one thing; the first is the catalogue's own."""
-
-ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "linear": ("linear", "linear", "fc", "proj", "gemm", "dense", "fc1", "linear_1", "lin2b"),
-    "conv": ("conv", "conv", "conv", "conv1", "conv_layer", "branch1x1", "conv3x3", "reduce3", "conv2d_1", "b5x5"),
-    "conv_transpose": ("conv_transpose", "conv_transpose", "deconv", "conv", "up"),
-    "norm": ("norm", "norm", "normalization", "ln"),
-    "bn": ("bn", "batch_norm", "norm", "bn1", "bn2a"),
-    "act": ("act", "activation", "act_fn", "nonlinearity"),
-    "relu": ("relu", "act", "activation"),
-    "pool": ("pool", "pool", "pooling"),
-    "weight": ("weight", "weight", "w", "W"),
-    "bias": ("bias", "bias", "b"),
-    "scale": ("scale", "gamma", "gain", "scale"),
-    "shift": ("shift", "offset", "subtract"),
-    "layers": ("layers", "net", "block", "model", "seq"),
-}
+"""Names for one thing; the first is torch's own, or ours."""

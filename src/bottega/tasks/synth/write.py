@@ -1,336 +1,179 @@
-"""From a graph to the source of a task, in one author's style."""
+"""From a draft to the source of a task, in one author's style: which sizes have names, what variables are called, where constants stand."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from bottega.tasks.synth.contents import CONTENTS
-from bottega.tasks.synth.graph import OperatorGraph, OperatorNode
-from bottega.tasks.synth.names import NamePool
-from bottega.tasks.synth.operator import FIELD, OPERANDS, Form
-from bottega.tasks.synth.source_file import SourceFile, docstring, literal
-from bottega.tasks.synth.style import Style
-from bottega.tasks.synth.value import Size
+from bottega.tasks.synth.compose import Draft
+from bottega.tasks.synth.source_file import SourceFile, docstring
+from bottega.tasks.synth.style import SYNONYMS, Style
 
-_ATOM = re.compile(r"[\w.]+(\[[^\[\]]*\])?|[\w.]+\([^()]*\)|self\.\w+\(.*\)")
-_LONGEST_INLINE = 72
-_DEFAULTS = {"True": True, "False": False}
-_HINTS = {
-    "convolutions": ("out", "y", "features", "h"),
-    "matmul": ("out", "y", "h", "z"),
-    "norms": ("normed", "h", "out"),
-    "reductions": ("pooled", "s", "out"),
-    "activations": ("activated", "h", "a", "out"),
-}
-
-
-@dataclass
-class _Writing:
-    """What is known while a body is being written."""
-
-    texts: dict[int, str] = field(default_factory=dict)
-    """By node: the variable that holds it, or the expression it was inlined as."""
-    holders: dict[str, int] = field(default_factory=dict)
-    """By variable: the node that it holds."""
-    done: set[int] = field(default_factory=set)
-    lines: list[str] = field(default_factory=list)
+DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "rows": ("features",), "labels": ("features",), "skinny": ("features",), "deep": ("features",), "tokens": ("seq_len",),
+    "sequence": ("seq_len", "dim"), "steps": ("seq_len", "dim"), "embedded": ("seq_len", "dim"), "squares": ("rows", "cols"),
+    "heads": ("num_heads", "seq_len", "head_dim"), "scores": ("seq_len", "head_dim"),
+    "maps1": ("channels", "length"), "maps2": ("channels", "height", "width"), "maps3": ("channels", "depth", "height", "width"),
+}  # fmt: skip
+"""What the lengths of the first input are called, by its shape."""
+LENGTHS = frozenset(
+    "in_features out_features in_channels out_channels num_features num_channels embed_dim num_embeddings embedding_dim".split()  # noqa: SIM905
+)
+SHARED = ("channels", "features", "dim")
+"""Lengths that a layer has too: they share its argument's name."""
+_SHAPE = re.compile(r"batch_size(?:, \d+)*")
+VARIABLES = ("out", "y", "h", "z", "a", "features", "activated", "result")
 
 
 class ModuleWriter:
-    def __init__(self, graph: OperatorGraph, style: Style, rng: Random):
-        self.graph, self.style, self.rng = graph, style, rng
-        self.names = NamePool(rng)
-        self.forms: dict[int, Form] = {}
-        self.attributes: dict[tuple[int, str], str] = {}
-        self.arguments: dict[str, Any] = {}
-        """Constructor's arguments in order, with their values."""
-        self.stored: dict[str, str] = {}
-        """Attributes that only keep an argument for `forward`."""
-        self.init: list[str] = []
-        self.file = SourceFile(style)
-        self.users: dict[int, list[int]] = {}
-        for place, node in enumerate(graph.nodes):
-            for operand in node.operands:
-                self.users.setdefault(operand, []).append(place)
+    def __init__(self, draft: Draft, style: Style, label: str):
+        self.draft, self.style, self.label = draft, style, label
 
-    def source(self) -> str:
-        nodes = self.graph.nodes
-        for place, node in enumerate(nodes):
-            if node.operator is not None:
-                self.forms[place] = self._form(node)
-        inputs = [place for place, node in enumerate(nodes) if node.operator is None]
-        arguments = self._input_names(inputs)
-        self._constructor()
-        body = self._body(dict(zip(inputs, arguments)))
-        if self.graph.draw.dtype != "float32" and any("self." in line for line in self.init):
-            half = self.graph.draw.dtype == "float16" and self.rng.random() < 0.5
-            self.init.append("self.half()" if half else f"self.to(torch.{self.graph.draw.dtype})")
-        constants = dict(self.arguments) if self.style.constants != "inline" else {}
-        drawn = [self._drawn(nodes[place], constants) for place in inputs]
-        return self.file.assemble(
-            doc=docstring(
-                self.style, self.rng, [node.operator.label for node in nodes if node.operator is not None], self.arguments
-            ),
-            init=self.init,
+    def source(self, batch: int, dtype: str = "float32") -> str:
+        """The same but for the batch and the data type, however often it is asked for."""
+        self.chance = Random(self.label)
+        self.arguments: dict[str, Any] = {}
+        lines, made = list(self.draft.state.lines), dict(self.draft.state.made)
+        if self.style.sequential:
+            lines, made = _joined(lines, made)
+        init = [self._made(name, text) for name, text in made.items()]
+        if dtype != "float32" and init:
+            init.append(f"self.to(torch.{dtype})")
+        names = {name: self.style.main if name == "x" else name for name in self.draft.state.inputs}
+        body = self._body(lines)
+        if self.style.functional != "F":
+            init, body = ([re.sub(r"\bF\.", f"{self.style.functional}.", line) for line in part] for part in (init, body))
+        constants, inputs = self._inputs(batch, dtype)
+        words = [name.replace("_", " ") for name in self.draft.operators]
+        return SourceFile(self.style).assemble(
+            doc=docstring(self.style, self.chance, words, self.arguments),
+            init=init,
             arguments=self.arguments,
-            forward=arguments,
+            forward=list(names.values()),
             body=body,
             constants=constants,
-            inputs=list(zip(arguments, drawn)),
+            inputs=[(names[name], text) for name, text in inputs.items()],
         )
 
-    def _form(self, node: OperatorNode) -> Form:
-        assert node.operator is not None
-        options = node.operator.forms
-        return self.rng.choices(options, [self.style.forms[form.kind] for form in options])[0]
+    def _made(self, name: str, text: str) -> str:
+        buffer, text = text.startswith("buffer:"), text.removeprefix("buffer:")
+        if self.style.arguments != "none":
+            text = self._named(name, text)
+        return f'self.register_buffer("{name}", {text})' if buffer else f"self.{name} = {text}"
 
-    def _input_names(self, inputs: list[int]) -> list[str]:
-        first = (
-            self.style.main
-            if self.graph.nodes[inputs[0]].value.dtype != "int64"
-            else self.rng.choice(("x", "tokens", "indices", "ids"))
-        )
-        if (
-            self.graph.nodes[inputs[0]].value.layout == "matrix"
-            and len(inputs) > 1
-            and self.graph.nodes[inputs[1]].name in ("B",)
-        ):
-            first = "A"
-        elif len(inputs) > 2 and self.graph.nodes[inputs[1]].name == "key":
-            first = "query"
-        elif len(inputs) > 1 and self.graph.nodes[inputs[1]].name == "targets":
-            first = self.rng.choice(("predictions", "logits", "pred", "x"))
-        names = [self.names.variable(first)]
-        for place in inputs[1:]:
-            names.append(self.names.variable(self.graph.nodes[place].name))
-        return names
+    def _named(self, attribute: str, text: str) -> str:
+        """With arguments of the constructor for numbers, under the names that torch has for them."""
+        from torch import nn
 
-    # Constructor
+        tree = ast.parse(text, mode="eval")
+        shaped = self.style.arguments == "all" and self.chance.random() < 0.5
+        for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]:
+            owner, function = ast.unparse(call.func).rpartition(".")[::2]
+            if owner == "nn" and function != "Parameter":
+                taken = list(inspect.signature(getattr(nn, function)).parameters)
+                call.args = [self._number(name, value) for name, value in zip(taken, call.args)] + call.args[len(taken) :]
+                for keyword in call.keywords:
+                    keyword.value = self._number(str(keyword.arg), keyword.value)
+            elif owner == "torch" and shaped and len(call.args) > 1 and all(isinstance(one, ast.Constant) for one in call.args):
+                call.args = [self._argument(f"{attribute}_shape", ast.literal_eval(ast.Tuple(call.args, ast.Load())))]
+        return ast.unparse(tree).replace("e-0", "e-")
 
-    def _constructor(self) -> None:
-        for place, form in self.forms.items():
-            for hint, template in form.attributes:
-                name = self.names.attribute(hint)
-                self.attributes[place, hint] = name
-                expression = self._fill(template.removeprefix("buffer:"), place, {}, in_forward=False)
-                if template.startswith("buffer:"):
-                    self.init.append(f'self.register_buffer("{name}", {expression})')
-                else:
-                    self.init.append(f"self.{name} = {expression}")
-        if self.style.sequential:
-            self._join_modules()
-
-    def _join_modules(self) -> None:
-        """A run of modules, each called on the one before, becomes one `nn.Sequential`."""
-        run: list[int] = []
-        for place in [*self.forms, -1]:
-            follows = (
-                place >= 0
-                and self.forms[place].is_module
-                and (not run or (self.graph.nodes[place].operands == (run[-1],) and self.users.get(run[-1]) == [place]))
-            )
-            if follows:
-                run.append(place)
-                continue
-            if len(run) > 1:
-                break
-            run = [place] if place >= 0 and self.forms[place].is_module else []
-        if len(run) < 2:
-            return
-        names = [self.attributes[place, self.forms[place].attributes[0][0]] for place in run]
-        made = [line for line in self.init if any(line.startswith(f"self.{name} = ") for name in names)]
-        joined = self.names.attribute("layers")
-        self.init = [line for line in self.init if line not in made]
-        self.init.append(
-            f"self.{joined} = nn.Sequential(\n" + "".join(f"    {line.split(' = ', 1)[1]},\n" for line in made) + ")"
-        )
-        for place, name in zip(run, names):
-            self.attributes[place, self.forms[place].attributes[0][0]] = ""
-            del name
-        self.attributes[run[-1], self.forms[run[-1]].attributes[0][0]] = joined
-
-    # Templates
-
-    def _fill(self, template: str, place: int, temps: dict[str, str], in_forward: bool) -> str:
-        node = self.graph.nodes[place]
-
-        def replace(match: re.Match[str]) -> str:
-            text = match.group(1)
-            if text.startswith("@"):
-                return f"self.{self.attributes[place, text[1:]]}"
-            if text.startswith("="):
-                if text not in temps:
-                    temps[text] = self.names.variable(text[1:])
-                return temps[text]
-            if text.startswith(", "):
-                key, _, default = text[2:].partition("=")
-                value = node.p.get(key, _value(default))
-                if value == _value(default) and not (self.style.verbose and key in node.p):
-                    return ""
-                return f", {key}={self._parameter(node, key, value, in_forward)}"
-            return self._parameter(node, text, node.p[text], in_forward)
-
-        return FIELD.sub(replace, template)
-
-    def _parameter(self, node: OperatorNode, key: str, value: Any, in_forward: bool) -> str:
-        assert node.operator is not None
-        if isinstance(value, str):
+    def _number(self, name: str, value: ast.expr) -> ast.expr:
+        try:
+            number = ast.literal_eval(value)
+        except ValueError:
             return value
-        if isinstance(value, tuple) and any(isinstance(item, Size) for item in value):
-            if self.style.arguments == "all" and key.endswith("_shape") and self.rng.random() < 0.5:
-                return self._argument(key, tuple(int(item) for item in value), in_forward)
-            items = [self._parameter(node, getattr(item, "name", ""), item, in_forward) for item in value]
-            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-        if isinstance(value, Size):
-            if self.style.arguments == "none" or key in node.operator.literal:
-                return str(int(value))
-            return self._argument(value.name, int(value), in_forward)
-        if not key or key in node.operator.literal or self.style.arguments != "all" or isinstance(value, bool):
-            return literal(value)
-        return self._argument("axis" if key == "dim" else key, value, in_forward)
+        if isinstance(number, bool | str) or name in ("args", "kwargs"):
+            return value
+        if name not in LENGTHS:
+            return self._argument(name, number) if self.style.arguments == "all" else value
+        known = [argument for argument, other in self.arguments.items() if other == number and type(other) is int]
+        return ast.Name(known[0]) if known and self.chance.random() < 0.8 else self._argument(name, number)
 
-    def _argument(self, key: str, value: Any, in_forward: bool) -> str:
-        name = self.names.of(key)
-        number = 2
-        while self.arguments.get(name, value) != value:
-            name = self.names.of(f"{key}{number}")
-            number += 1
+    def _argument(self, key: str, value: Any) -> ast.Name:
+        name = self._free(self.chance.choice(SYNONYMS.get(key, (key,))), value, self.arguments)
         self.arguments.setdefault(name, value)
-        if not in_forward:
-            return name
-        if name not in self.stored:
-            self.stored[name] = self.names.kept(name)
-            self.init.append(f"self.{self.stored[name]} = {name}")
-        return f"self.{self.stored[name]}"
+        return ast.Name(name)
 
-    # Forward
+    @staticmethod
+    def _free(wanted: str, value: Any, taken: dict[str, Any]) -> str:
+        name, number = wanted, 2
+        while taken.get(name, value) != value:
+            name, number = f"{wanted}{'_' if wanted[-1].isdigit() else ''}{number}", number + 1
+        return name
 
-    def _body(self, inputs: dict[int, str]) -> list[str]:
-        w = _Writing(texts=dict(inputs), holders={name: place for place, name in inputs.items()}, done=set(inputs))
-        last = max(self.forms)
-        for place, form in self.forms.items():
-            if form.is_module and not self.attributes[place, form.attributes[0][0]]:
-                w.texts[place] = w.texts[self.graph.nodes[place].operands[0]]  # inside a Sequential that a later node calls
-                w.done.add(place)
-                continue
-            self._statement(w, place, form, last)
-        return w.lines
+    def _body(self, lines: list[str]) -> list[str]:
+        """`x` under the names that the author gives to it."""
+        words = set(re.findall(r"\w+", "\n".join(lines))) | set(self.draft.state.inputs)
+        free = [name for name in VARIABLES if name not in words and name != self.style.main]
+        current, body = self.style.main, []
+        for line in lines:
+            assigned = re.fullmatch(r"x = (.*)", line)
+            text = re.sub(r"\bx\b", current, assigned[1] if assigned else line)
+            if assigned and free and self.chance.random() >= self.style.reuse:
+                current = free.pop(self.chance.randrange(len(free)))
+            body.append(f"{current} = {text}" if assigned else text)
+        last = body[-1].removeprefix(f"{current} = ")
+        return [*body[:-1], f"return {last}"] if self.chance.random() < 0.7 else [*body, f"return {current}"]
 
-    def _statement(self, w: _Writing, place: int, form: Form, last: int) -> None:
-        node = self.graph.nodes[place]
-        temps: dict[str, str] = {}
-        operands = {f"{{{letter}}}": w.texts[operand] for letter, operand in zip(OPERANDS, node.operands)}
-        lines = []
-        for line in form.lines:
-            text = _substitute(line, operands)
-            lines.append(self._fill(text, place, temps, in_forward=True))
-        *before, expression = lines
-        expression = self._spelled(expression)
-        comment = self.file.comment(node, self.rng)
-        w.lines += [self._spelled(line) for line in before]
-        w.done.add(place)
-        if place == last:
-            if comment:
-                w.lines.insert(len(w.lines) - len(before), comment)
-            if self.rng.random() < 0.25 and not expression.isidentifier():
-                name = self._target(w, place)
-                w.lines += [f"{name} = {expression}", f"return {name}"]
+    def _inputs(self, batch: int, dtype: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Constants of the file, and how each input is drawn."""
+        drawn = dict(self.draft.state.inputs)
+        if dtype != "float32":
+            drawn = {name: _in_type(text, dtype) for name, text in drawn.items()}
+        if self.style.constants == "inline":
+            return {}, {name: text.replace("batch_size", str(batch)) for name, text in drawn.items()}
+        constants = dict(self.arguments)
+        lead = self._free(self.chance.choice(SYNONYMS["batch_size"]), batch, constants)
+        constants[lead] = batch
+        by_value = {value: name for name, value in reversed(self.arguments.items()) if type(value) is int}
+        lengths = [lead]
+        for key, length in zip(DIMENSIONS.get(self.draft.start, ()), _lengths(drawn["x"])):
+            if key not in SHARED or length not in by_value:
+                name = self._free(self.chance.choice(SYNONYMS.get(key, (key,))), length, constants)
+                constants[name] = length
+                by_value.setdefault(length, name)
+                lengths.append(name)
             else:
-                w.lines.append(f"return {expression}")
-        elif not before and self._may_inline(place, expression):
-            w.texts[place] = expression
+                lengths.append(by_value[length])
+
+        def named(match: re.Match[str]) -> str:
+            return by_value.get(int(match[0]), match[0]) if int(match[0]) > 3 else match[0]
+
+        drawn["x"] = _SHAPE.sub(", ".join(lengths), drawn["x"], count=1)
+        return constants, {
+            name: re.sub(r"\bbatch_size\b", lead, re.sub(r"(?<=[ (])\d+(?=[,)])", named, text)) for name, text in drawn.items()
+        }
+
+
+def _lengths(text: str) -> list[int]:
+    shape = _SHAPE.search(text)
+    return [int(number) for number in re.findall(r"\d+", shape[0])] if shape else []
+
+
+def _in_type(text: str, dtype: str) -> str:
+    """Not what is compared: that becomes a mask."""
+    return re.sub(r"(torch\.randn?\([^()]*)\)(?! [<>])", rf"\1, dtype=torch.{dtype})", text)
+
+
+def _joined(lines: list[str], made: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """A run of modules, each called on the one before, becomes one `nn.Sequential`."""
+    called = [re.fullmatch(r"x = self\.(\w+)\(x\)", line) for line in lines]
+    run: list[int] = []
+    for place, match in enumerate([*called, None]):
+        if match and made[match[1]].startswith("nn."):
+            run.append(place)
+        elif len(run) > 1:
+            break
         else:
-            if comment:
-                w.lines.insert(len(w.lines) - len(before), comment)
-            name = self._target(w, place)
-            if name != expression:
-                w.lines.append(f"{name} = {expression}{self.file.shape_note(node)}")
-            w.texts[place], w.holders[name] = name, place
-
-    def _may_inline(self, place: int, expression: str) -> bool:
-        users = self.users.get(place, [])
-        if len(users) != 1 or len(expression) > _LONGEST_INLINE or self.rng.random() > self.style.inline:
-            return False
-        form = self.forms[users[0]]
-        letter = OPERANDS[self.graph.nodes[users[0]].operands.index(place)]
-        return form.uses(letter) == 1 and len(form.lines) == 1 and users[0] == place + 1
-
-    def _target(self, w: _Writing, place: int) -> str:
-        """The variable for a new value: the old one's name where nobody needs the old one any more."""
-        source = self.graph.nodes[place].operands[0]
-        while self.graph.nodes[source].operator is not None and w.texts[source] not in w.holders:
-            source = self.graph.nodes[source].operands[0]
-        name = w.texts[source]
-        if name in w.holders and self.rng.random() < self.style.reuse:
-            needed = any(user not in w.done for user in self.users.get(w.holders[name], []))
-            if not needed:
-                return name
-            if self.style.alias and self.graph.structure == "residual":
-                kept = self.names.variable(self.rng.choice(("residual", "identity", "shortcut", "skip")))
-                w.lines.append(f"{kept} = {name}")
-                w.texts[w.holders[name]] = kept
-                w.holders[kept] = w.holders[name]
-                return name
-        operator = self.graph.nodes[place].operator
-        assert operator is not None
-        return self.names.variable(self.rng.choice(_HINTS.get(operator.family, ("out", "y", "h", "z"))))
-
-    def _spelled(self, line: str) -> str:
-        if self.style.functional != "F":
-            line = re.sub(r"\bF\.", f"{self.style.functional}.", line)
-        return line
-
-    # Inputs
-
-    def _drawn(self, node: OperatorNode, constants: dict[str, Any]) -> str:
-        template = self.rng.choice(CONTENTS[node.contents].writes)
-        sizes = [self._length(length, constants) for length in node.value.shape]
-        shape = ", ".join(sizes) or "()"
-        dtype = "" if node.value.dtype in ("float32", "int64", "bool") else f", dtype=torch.{node.value.dtype}"
-        text = (
-            template.replace("{dtype}", dtype)
-            .replace("({shape},)", f"({shape}{',' if len(sizes) == 1 else ''})")
-            .replace("{shape}", shape)
-        )
-        if node.limit is not None:
-            text = text.replace("{limit}", self._limit(node.limit, constants))
-        return text
-
-    def _length(self, length: int, constants: dict[str, Any]) -> str:
-        if self.style.constants == "inline" or not isinstance(length, Size):
-            return str(int(length))
-        name = self.names.of(length.name)
-        constants.setdefault(name, int(length))
-        return name if constants[name] == int(length) else str(int(length))
-
-    def _limit(self, limit: int, constants: dict[str, Any]) -> str:
-        if self.style.constants != "inline":
-            for name, value in constants.items():
-                if (
-                    value == limit
-                    and name in self.names.chosen.values()
-                    and any(word in name for word in ("num", "classes", "bins", "features", "cols", "vocab", "dim"))
-                ):
-                    return name
-        return str(limit)
-
-
-def _value(text: str) -> Any:
-    return _DEFAULTS.get(text, int(text) if text.lstrip("-").isdigit() else text)
-
-
-def _substitute(line: str, operands: dict[str, str]) -> str:
-    """Operands in their places, in brackets where the surroundings would tear them apart."""
-    for mark, text in operands.items():
-        pieces = line.split(mark)
-        joined = pieces[0]
-        for following in pieces[1:]:
-            before, after = joined[-1:], following[:1]
-            enclosed = before in ("", "(", "[") or joined.endswith(", ")
-            safe = enclosed and after in ("", ")", "]", ",")
-            joined += (text if safe or _ATOM.fullmatch(text) else f"({text})") + following
-        line = joined
-    return line
+            run = []
+    names = [match[1] for place in run if (match := called[place])]
+    if len(names) < 2:
+        return lines, made
+    layers = f"nn.Sequential({', '.join(made[name] for name in names)})"
+    rest = {name: text for name, text in made.items() if name not in names}
+    name = next(name for name in ("layers", "net", "block") if name not in rest)
+    return [*lines[: run[0]], f"x = self.{name}(x)", *lines[run[-1] + 1 :]], rest | {name: layers}

@@ -9,8 +9,7 @@ from inspect import signature
 
 from bottega.core.errors import UsageError
 from bottega.core.plugins import Plugins
-from bottega.train.rewards.reading import Reading
-from bottega.train.rewards.reward import Reward
+from bottega.train.rewards.reading import Reading, Reward
 
 REWARDS = Plugins(
     "rewards",

@@ -1,13 +1,21 @@
-"""What a reward may read of a verdict: is it right and honest, how fast, and how much of the work its own kernels did."""
+"""A reward goes from one verdict to one number; no kernel at all is `None`, and earns what a wrong one does.
+
+What it may read of a verdict: is it right and honest, how fast, and how much of the work its own kernels did.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
+
+
+class Reward(Protocol):
+    def __call__(self, verdict: Verdict | None) -> float: ...
+
 
 Bound = Literal["point", "low"]
 

@@ -1,37 +1,12 @@
-"""The catalogue: one entry for each operator, one file for each family."""
+"""The catalogue: one row for each operator, by kind."""
 
 from __future__ import annotations
 
-from bottega.tasks.synth.catalogue.activations import ACTIVATIONS
-from bottega.tasks.synth.catalogue.attention import ATTENTION
-from bottega.tasks.synth.catalogue.convolutions import CONVOLUTIONS
-from bottega.tasks.synth.catalogue.elementwise import ELEMENTWISE
-from bottega.tasks.synth.catalogue.indexing import INDEXING
-from bottega.tasks.synth.catalogue.losses import LOSSES
-from bottega.tasks.synth.catalogue.matmul import MATMUL
-from bottega.tasks.synth.catalogue.norms import NORMS
-from bottega.tasks.synth.catalogue.pooling import POOLING
-from bottega.tasks.synth.catalogue.recurrent import RECURRENT
-from bottega.tasks.synth.catalogue.reductions import REDUCTIONS
-from bottega.tasks.synth.catalogue.scans import SCANS
-from bottega.tasks.synth.catalogue.softmax import SOFTMAX
-from bottega.tasks.synth.operator import Operator
+from bottega.tasks.synth.catalogue.layers import LAYERS
+from bottega.tasks.synth.catalogue.pointwise import POINTWISE
+from bottega.tasks.synth.catalogue.reducing import REDUCING
+from bottega.tasks.synth.catalogue.table import Kind, Operator, read_kinds
 
-_ENTRIES = (
-    *ELEMENTWISE,
-    *ACTIVATIONS,
-    *REDUCTIONS,
-    *NORMS,
-    *SOFTMAX,
-    *POOLING,
-    *MATMUL,
-    *CONVOLUTIONS,
-    *LOSSES,
-    *SCANS,
-    *INDEXING,
-    *ATTENTION,
-    *RECURRENT,
-)
-
-CATALOGUE: dict[str, Operator] = {entry.name: entry for entry in _ENTRIES}
-FAMILIES: tuple[str, ...] = (*dict.fromkeys(entry.family for entry in _ENTRIES), "blocks")
+KINDS: dict[str, Kind] = read_kinds(POINTWISE, REDUCING, LAYERS)
+CATALOGUE: dict[str, Operator] = {operator.name: operator for kind in KINDS.values() for operator in kind.operators}
+FAMILIES: tuple[str, ...] = (*dict.fromkeys(kind.family for kind in KINDS.values()), "blocks")

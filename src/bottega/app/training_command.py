@@ -1,0 +1,124 @@
+"""`bottega sft` and `bottega train`: options in, exit code out. The work is done in `bottega.train.sft` and `bottega.train.rl`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bottega.app.interrupts import INTERRUPTED, stop_after_step
+from bottega.app.terminal import say
+from bottega.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from bottega.train.config import Stage
+    from bottega.train.settings import Config
+
+sft_app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+train_app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")]
+Preset = Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
+
+
+@sft_app.command("sft", epilog="All settings, with defaults and docs: bottega settings sft")
+def sft_command(
+    overrides: Overrides = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR_OR_FILE", help="JSONL or parquet with `messages`.")
+    ] = None,
+    out: Out = Path("bottega-sft"),
+    preset: Preset = None,
+    config: ConfigFile = None,
+    resume: Resume = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the backbone on conversations (supervised fine-tuning): the answer of each row, given what comes before it.
+
+        bottega sft --data examples/ --out run --preset one-gpu optimiser.lr=2e-4
+
+    A row is `{"messages": [{"role": "user", "content": …}, …, {"role": "assistant", "content": …}]}`; `role` (write, select, summarise) and
+    `split` (train, or anything else for held out) are optional. The folder then holds `events.jsonl` with every figure, `checkpoints/`, and
+    `model/`, which `local:RUN/model` opens as a backbone.
+
+    Ctrl-C ends the run after the current step with a checkpoint, and so does SIGTERM; `--resume` goes on, and ends with the same weights as if
+    it had never stopped (on a CPU to the last bit). Exit code 0: finished. 130: stopped. 2: wrong usage, or training cannot go on.
+    """
+    from bottega.app.display import display_for
+    from bottega.app.training_display import TrainingProgress
+    from bottega.train.run_directory import data_of
+    from bottega.train.sft import sft
+
+    if data is None and not resume:
+        raise UsageError("say what to learn from: --data DIR_OR_FILE")
+    settings = _settings("sft", out, preset, config, overrides, resume)
+    source = data or Path(data_of(out))
+    with display_for(TrainingProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
+        finished = sft(settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
+    if finished.stopped:
+        say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
+        raise typer.Exit(INTERRUPTED)
+    told = f", held-out loss {finished.held_out['nll']:.4f}" if "nll" in finished.held_out else ""
+    say(f"{finished.steps} steps{told}; the model is in {finished.model}")
+
+
+@train_app.command("train", epilog="All settings, with defaults and docs: bottega settings train")
+def train_command(
+    overrides: Overrides = None,
+    out: Out = Path("bottega-train"),
+    preset: Preset = None,
+    config: ConfigFile = None,
+    resume: Resume = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the one backbone in all three roles by reinforcement: select skills, write kernels, summarise what worked.
+
+        bottega train --preset laptop --out run
+        bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'
+        bottega report run
+
+    A step draws `rollout.tasks` tasks; for each `rollout.schemes` selections of skills beside the empty one, `rollout.samples` rollouts of each,
+    `rollout.turns` kernels in a rollout. The judge's verdicts are the reward; winning traces are summarised into cards, and a card whose gain the
+    gate has measured enters the run's own library together with the weights that earned it.
+
+    Ablations are settings: `ablations.skills=false`, `ablations.selector=bm25`, `ablations.frozen_library=true`,
+    `ablations.roles='["write"]'`, `reward.name=kevin`, `advantage.name=grpo`. A key that does not exist is an error that names the nearest one.
+
+    Ctrl-C ends the run after the current step with a checkpoint, and so do SIGTERM and, with `log.stop_on_alarm=true`, an alarm for collapse.
+    `--resume` goes on; also after a kill, and then nothing is sampled or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
+    or training cannot go on.
+    """
+    from bottega.app.display import display_for
+    from bottega.app.training_display import TrainingProgress
+    from bottega.train.rl import train
+
+    settings = _settings("rl", out, preset, config, overrides, resume)
+    with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
+        finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
+    if finished.stopped:
+        say(
+            f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED)
+    told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
+    say(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")
+
+
+def _settings(
+    stage: Stage, out: Path, preset: str | None, config: Path | None, overrides: list[str] | None, resume: bool
+) -> Config:
+    from bottega.train.config import read_config
+    from bottega.train.run_directory import resumed_config
+
+    if not resume:
+        return read_config(stage, preset, config, overrides or ())
+    if preset or config:
+        raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
+    return resumed_config(stage, out, overrides or ())

@@ -1,1 +1,0 @@
-"""Rejection sampling: which turns and traces are left out of an update, and why."""
