@@ -71,6 +71,7 @@ def _serve(folders: Sequence[Path], port: int) -> None:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
+        listening.listen(128)
     except OSError as error:
         raise UsageError(
             f"port {port} of this machine cannot be had ({os.strerror(error.errno or 0)}); give another --port"

@@ -49,7 +49,7 @@ class TaskRow:
 
 def attempt_row(data: dict[str, Any]) -> AttemptRow:
     judged = data.get("verdict")
-    verdict = verdict_row(judged) if isinstance(judged, dict) else None
+    verdict = verdict_row(judged, times=False) if isinstance(judged, dict) else None
     said = text_at(judged, "diagnosis", longest=1000) if verdict else text_at(data, "junk", longest=1000)
     return AttemptRow(
         text_at(data, "task", longest=200),

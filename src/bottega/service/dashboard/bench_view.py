@@ -11,9 +11,8 @@ import numpy as np
 from bottega.bench.bootstrap import RESAMPLES, Draws, Estimate
 from bottega.bench.result_arrays import ENDINGS, ResultArrays
 from bottega.bench.scaling import THRESHOLDS
-from bottega.core.foreign_text import one_line
 from bottega.service.dashboard.bench_rows import AttemptRow, BenchTable, TaskRow, surely
-from bottega.service.dashboard.chart import Plot, Series, svg
+from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.html import (
     KINDS,
     Html,
@@ -110,7 +109,7 @@ def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
         el("p", "95 % intervals over tasks. Surely: the judge's whole interval lies above p.", cls="note"),
     )  # fmt: skip
     line = fast_curve("by the point", curve)
-    surest = Series("surely", [(p, each.point or 0.0) for p, each in zip(THRESHOLDS[1:], sure[1:])], "steps")
+    surest = PlotSeries("surely", [(p, each.point or 0.0) for p, each in zip(THRESHOLDS[1:], sure[1:])], "steps")
     chart = svg(
         Plot(
             f"fast_p: share of tasks more than p times as fast as {baseline}",
@@ -127,7 +126,7 @@ def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
     ranked = svg(
         Plot(
             "Best speedup of each task, largest first",
-            [Series("", tail, "dots" if len(tail) < 60 else "line")],
+            [PlotSeries("", tail, "dots" if len(tail) < 60 else "line")],
             x="task",
             y="×",
             log_y=True,
@@ -136,11 +135,11 @@ def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
     return joined(el("div", chart, ranked, cls="charts"), shares)
 
 
-def fast_curve(name: str, curve: Sequence[Estimate]) -> Series:
+def fast_curve(name: str, curve: Sequence[Estimate]) -> PlotSeries:
     """fast_p over p with its interval, as far as any task reaches and a little further."""
     last = max((place for place, each in enumerate(curve) if each.point), default=0)
     shown = list(zip(CURVE, curve))[: max(last + 4, SHORTEST)]
-    return Series(name, [(p, each.point or 0.0) for p, each in shown],
+    return PlotSeries(name, [(p, each.point or 0.0) for p, each in shown],
                   band=[(p, each.low or 0.0, each.high or 0.0) for p, each in shown if each.low is not None])  # fmt: skip
 
 
@@ -181,9 +180,10 @@ def _grid(run: OpenRun, found: BenchTable, baseline: str, asked: Asked, links: L
 
 def _cell(run: OpenRun, line: IndexedLine[AttemptRow], baseline: str, links: Links) -> Html:
     row = line.row
-    told = f"sample {row.sample}, turn {row.turn}: {row.ending} {speed(row.verdict.speedup.get(baseline) if row.verdict else None)} {row.said}"
-    return link(links.run(run.id, view="attempt", line=line.number), "", title=one_line(told, 240), cls=f"cell {KINDS.get(row.ending, 'plain')}",
-                aria_label=one_line(told, 120))  # fmt: skip
+    span = row.verdict.speedup.get(baseline) if row.verdict else None
+    told = f"{row.sample}.{row.turn} {row.ending} {speed(span) if span else row.said[:60]}"
+    where = links.run(run.id, view="attempt", line=line.number)
+    return link(where, title=told, cls=f"cell {KINDS.get(row.ending, 'plain')}")
 
 
 def _form(found: BenchTable, baseline: str, asked: Asked) -> Html:

@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Series:
+class PlotSeries:
     name: str
     points: Sequence[Point]
     kind: str = "line"
@@ -37,7 +37,7 @@ class Series:
 @dataclass(frozen=True)
 class Plot:
     title: str
-    series: Sequence[Series]
+    series: Sequence[PlotSeries]
     x: str = ""
     y: str = ""
     log_y: bool = False
@@ -114,7 +114,7 @@ class _Axes:
         return "".join(parts)
 
 
-def _series(axes: _Axes, place: int, series: Series) -> str:
+def _series(axes: _Axes, place: int, series: PlotSeries) -> str:
     colour = f"c{place % COLOURS}"
     if series.kind == "level":
         height = axes.up(series.points[0][1])
@@ -137,7 +137,7 @@ def _series(axes: _Axes, place: int, series: Series) -> str:
     return "".join(parts)
 
 
-def _dot(axes: _Axes, colour: str, series: Series, number: int) -> str:
+def _dot(axes: _Axes, colour: str, series: PlotSeries, number: int) -> str:
     placed = axes.at(*series.points[number])
     if placed is None:
         return ""

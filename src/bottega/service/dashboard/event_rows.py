@@ -59,7 +59,8 @@ def event_row(data: dict[str, Any]) -> EventRow:
     )
 
 
-def verdict_row(data: dict[str, Any]) -> VerdictRow:
+def verdict_row(data: dict[str, Any], times: bool = True) -> VerdictRow:
+    """`times`: whether they are kept; a table of ten thousand attempts shows none."""
     outcome = text_at(data, "outcome", longest=40)
     speedup = {}
     if outcome in ACCEPTED:
@@ -68,7 +69,8 @@ def verdict_row(data: dict[str, Any]) -> VerdictRow:
             if point is not None and point > 0:
                 speedup[name[:40]] = (point, number_at(span, "low"), number_at(span, "high"))
     named = text_at(data, "baseline", longest=40)
-    return VerdictRow(outcome, speedup, numbers_of(data, "times_ms"), named if named in speedup else next(iter(speedup), ""))
+    kept = numbers_of(data, "times_ms") if times else {}
+    return VerdictRow(outcome, speedup, kept, named if named in speedup else next(iter(speedup), ""))
 
 
 def numbers_of(data: dict[str, Any], name: str) -> dict[str, float]:

@@ -61,6 +61,8 @@ def exported(folder: Path) -> str:
     if found is None:
         raise UsageError(f"{folder}: is no run directory; give the folder of one run")
     run = OpenRun(found).refresh()
+    while run.unread:
+        run.refresh()
     chosen, left = _chosen(run)
     links = FileLinks(known=frozenset(chosen))
     parts = [el("h1", one_line(run.id, 120)), _shown(run, {}, links)]

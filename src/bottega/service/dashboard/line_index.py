@@ -19,8 +19,8 @@ from bottega.service.dashboard.reading import Stamp, read_bytes, stamp
 
 Row = TypeVar("Row")
 BLOCK = 4 << 20
-LONGEST_LINE = 64 << 20
-MOST_AT_ONCE = 512 << 20
+LONGEST_LINE = 32 << 20
+MOST_AT_ONCE = 64 << 20
 """Bytes of one look."""
 MOST_BROKEN = 100
 """Broken lines that are told one by one; the others are counted."""

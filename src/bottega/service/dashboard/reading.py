@@ -121,5 +121,7 @@ def list_at(data: Any, *names: str) -> list[Any]:
 
 def _at(data: Any, names: tuple[str, ...]) -> Any:
     for name in names:
-        data = data.get(name) if isinstance(data, dict) else None
+        if type(data) is not dict:  # asked for every field of every line: the quicker test
+            return None
+        data = data.get(name)
     return data

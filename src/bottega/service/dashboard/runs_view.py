@@ -14,7 +14,6 @@ from bottega.service.dashboard.page import Asked, Links, pages, warned
 
 PATIENCE_S = 0.6
 """So long a list reads logs that it has not seen yet; the others follow with the next look."""
-AT_ONCE = 64 << 20
 
 
 def runs_view(runs: Runs, asked: Asked, links: Links) -> Html:
@@ -90,7 +89,7 @@ def summaries(runs: Runs) -> list[tuple[OpenRun, RunSummary]]:
     found: list[tuple[OpenRun, RunSummary]] = []
     for run in runs.all():
         if time.monotonic() - begun < PATIENCE_S:
-            run.refresh(AT_ONCE)
+            run.refresh()
         found.append((run, run.summary()))
     return sorted(found, key=lambda pair: -pair[1].changed)
 

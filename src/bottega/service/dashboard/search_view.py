@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bottega.service.dashboard.chart import Plot, Series, svg
+from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.event_rows import EventRow
 from bottega.service.dashboard.html import (
     KINDS,
@@ -128,7 +128,7 @@ def roofline_chart(nodes: Sequence[KernelNode]) -> Html:
     timed = [(node, node.verdict.times_ms) for node in nodes if node.verdict and "candidate" in node.verdict.times_ms]
     if not timed:
         return Html("")
-    dots = Series(
+    dots = PlotSeries(
         "kernels", [(node.number, times["candidate"]) for node, times in timed], "dots",
         labels=[f"{node.name}: {node.outcome}, {times['candidate']:.4g} ms" for node, times in timed],
         classes=[KINDS.get(node.outcome, "plain") for node, _ in timed],
@@ -137,7 +137,7 @@ def roofline_chart(nodes: Sequence[KernelNode]) -> Html:
     for name in (*BASELINES, "floor"):
         values = sorted(times[name] for _, times in timed if name in times)
         if values:
-            levels.append(Series("roofline" if name == "floor" else name, [(0, values[len(values) // 2])], "level"))
+            levels.append(PlotSeries("roofline" if name == "floor" else name, [(0, values[len(values) // 2])], "level"))
     return svg(Plot("Time of each kernel against the roofline, ms", [dots, *levels], x="kernel", y="ms", log_y=True))
 
 
@@ -149,10 +149,10 @@ def progress_chart(nodes: Sequence[KernelNode]) -> Html:
     for place, span in spans:
         best = max(best, span[0])
         points.append((float(place), best))
-    single = Series(
+    single = PlotSeries(
         "each kernel", [(place, span[0]) for place, span in spans], "dots", labels=[speed(span) for _, span in spans]
     )
-    return svg(Plot("Speedup, and the best so far", [single, Series("best so far", points, "steps")], x="kernel", y="×"))
+    return svg(Plot("Speedup, and the best so far", [single, PlotSeries("best so far", points, "steps")], x="kernel", y="×"))
 
 
 def _finals(run: OpenRun, links: Links) -> Html:

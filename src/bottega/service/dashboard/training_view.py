@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.service.dashboard.chart import Plot, Series, svg
+from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.event_rows import EventRow
 from bottega.service.dashboard.html import Html, badge, el, facts, folded, joined, link, moment, number, section, table
 from bottega.service.dashboard.line_index import IndexedLine, LineIndex
@@ -49,12 +49,12 @@ def curves(kind: str, runs: Sequence[tuple[str, Sequence[EventRow], Sequence[Eve
     return [each for each in found if each]
 
 
-def _series(rows: Sequence[EventRow], names: Sequence[str], label: str) -> list[Series]:
+def _series(rows: Sequence[EventRow], names: Sequence[str], label: str) -> list[PlotSeries]:
     known = {name for row in rows for name in row.values}
     found = []
     for name in matching(names, known):
         points = [(float(row.facts.get("step") or 0), row.values[name]) for row in rows if name in row.values]
-        found.append(Series(f"{label} {name}".strip(), points))
+        found.append(PlotSeries(f"{label} {name}".strip(), points))
     return found
 
 

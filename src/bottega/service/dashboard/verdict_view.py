@@ -106,11 +106,11 @@ def diff_html(before: str, after: str, old: str, new: str) -> Html:
         return el("p", "The two are too long to be compared here.", cls="note")
     if before == after:
         return el("p", f"The same text as {old}.", cls="note")
-    lines = []
+    lines: list[Html] = []
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="", n=3):
         kind = {"+": "add", "-": "cut", "@": "at"}.get(line[:1], "")
-        lines.append(el("span", line, cls=kind) if kind else joined(line))
-    return el("pre", Html("\n").join(lines), cls="diff", tabindex="0")
+        lines += [el("span", line, cls=kind) if kind else joined(line), Html("\n")]
+    return el("pre", *lines, cls="diff", tabindex="0")
 
 
 def kernel_html(source: str, before: str | None, name: str, parent: str) -> Html:
