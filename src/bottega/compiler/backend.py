@@ -17,3 +17,5 @@ class Backend:
     write: Write
     passes: tuple[CompilerPass, ...]
     """In the order in which they are applied."""
+    heavy: tuple[CompilerPass, ...] = ()
+    """With which it uses kernels of our own for heavy operators; the others stay with the vendor's library."""

@@ -137,8 +137,6 @@ class Scan:
     operation: Literal["sum", "prod", "max", "min"]
     kept: Shape
     length: int
-    reverse: bool
-    exclusive: bool
     element: Expression
     """Over kept + (length,)."""
     stores: tuple[StoreOp, ...]

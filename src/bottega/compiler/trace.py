@@ -72,12 +72,8 @@ class Graph:
     nodes: tuple[TraceNode, ...]
     returned: Any
     """Nested tuples, lists and dicts of `Ref` and plain values."""
-    buffers: frozenset[str] = frozenset()
-    """Those of `parameters` that are buffers: a module may change them."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Tensors of one element that forward makes from a number, by the graph's name."""
-    hidden: frozenset[str] = frozenset()
-    """Arguments of `forward` that are no tensors."""
     unpacked: tuple[str, ...] = ()
     """Assignments that take tensors out of arguments of `forward` which hold several: `batch_mask = batch['mask']`."""
 
@@ -166,7 +162,6 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     found: list[tuple[str, Spec]] = []
     nodes: list[TraceNode] = []
     returned: list[Any] = []
-    hidden: set[str] = set()
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             if node.name in kept:
@@ -176,8 +171,6 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
                     raise Refusal("makes tensors from numbers in forward")
             elif isinstance(node.meta.get("val"), torch.Tensor):
                 found.append((node.name, _spec_of(node.meta["val"])))
-            else:
-                hidden.add(node.name)
         elif node.op == "call_function":
             made = _node(node)
             source = made.arguments.get("self")
@@ -199,8 +192,6 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
         nodes=_alive(nodes, returned),
         returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
         numbers=numbers,
-        buffers=frozenset(signature.inputs_to_buffers),
-        hidden=frozenset(hidden),
         unpacked=tuple(f"{name} = {place}" for name, place in places.items() if name != place),
     )
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from bench.small_bench import cpp_text
 from corpus import ACCEPTED, Specimen, specimens
-from episodes.decay import KERNEL, TASK
+from episodes.decay import KERNEL
 
 from bottega.compiler.link import linked
 from bottega.compiler.source.check import check
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
-from bottega.languages import detect_language
 from bottega.tasks.load import load_tasks
 
 GATED = """import torch
@@ -62,11 +61,10 @@ class ModelNew(Model):
         t3_kernel[(triton.cdiv(n, 1024),)](t1, gate, t3, n, BLOCK=1024, num_warps=4)
         return t3 + self.shift
 """
-LAUNCH = "(t1, gate, t3, n, BLOCK=1024, num_warps=4)"
 
 
-def found(answer: str, language: str = "triton") -> tuple[str, ...]:
-    return tuple(finding.message for finding in check(linked(answer, GATED), GATED, language))
+def found(answer: str) -> tuple[str, ...]:
+    return tuple(finding.message for finding in check(linked(answer, GATED)))
 
 
 def test_the_right_answer_has_no_fault() -> None:
@@ -79,19 +77,9 @@ def test_the_right_answer_has_no_fault() -> None:
         ("    t1 = tl.load(t1_ptr + offsets, mask=mask)\n", "", "t3_kernel reads t1, which nothing defines"),
         ("t1_ptr, gate_ptr, t3_ptr, n,", "t1_ptr, t3_ptr, n,", "t3_kernel reads gate_ptr, which nothing defines"),
         ("t2 = tl.sigmoid(t1)", "t2 = libdevice.tanh(t1)", "t3_kernel reads libdevice, which nothing defines"),
-        ("    t2 = tl.sigmoid(t1)\n    t3 = t2 * gate", "    t3 = t2 * gate\n    t2 = t1", "t3_kernel reads t2 before it has a value"),
-        ("    t2 = tl.sigmoid(t1)", "    t2 += tl.sigmoid(t1)", "t3_kernel reads t2 before it has a value"),
-        ("    t2 = tl.sigmoid(t1)", "    for i in range(n):\n        if i:\n            t2 += t1", "t3_kernel reads t2 before it has a value"),
-        (LAUNCH, "(t1, gate, t3, n, 1, 2, BLOCK=1024)", "the launch of t3_kernel gives 6 arguments in a row, and it takes 5"),
-        (LAUNCH, "(t1, t3, n, BLOCK=1024)", "the launch of t3_kernel leaves out n"),
-        (LAUNCH, "(t1, gate, t3, n, WIDTH=1, BLOCK=1024)", "the launch of t3_kernel gives WIDTH, which it does not take"),
-        (LAUNCH, "(t1, gate, t3, n, n=n, BLOCK=1024)", "the launch of t3_kernel gives n twice"),
         ("        t1 = self.proj(x)\n", "", "forward reads t1, which nothing defines"),
         ("        n = t1.numel()\n", "", "forward reads n, which nothing defines"),
         ("return t3 + self.shift", "return polish(t3)", "forward reads polish, which nothing defines"),
-        ("self.shift", "self.shfit", "ModelNew reads self.shfit, which nothing gives it"),
-        ("forward(self, x, gate):\n", "forward(self, x):\n        gate = x\n", "forward takes 1 argument, and the task's 2"),
-        ("        return t3", "        t4 = t5\n        t5 = t3\n        return t4", "forward reads t5 before it has a value"),
         ("        return t3", "    return t3", "the file is no Python: 'return' outside function in line"),
         ("return t3 + self.shift", "return t3 + (", "the file is no Python: '(' was never closed in line"),
     ],
@@ -99,21 +87,6 @@ def test_the_right_answer_has_no_fault() -> None:
 def test_mistakes_are_seen(then: str, now: str, told: str) -> None:
     assert then in RIGHT
     assert any(fault.startswith(told) for fault in found(RIGHT.replace(then, now)))
-
-
-def test_a_call_that_does_not_fit_a_library_function_is_seen() -> None:
-    calls = RIGHT.replace("self.proj(x)", "linear(x, self.proj.weight, self.proj.bias, self.shift)")
-    assert found(calls) == ("a call of linear gives 4 arguments in a row, and it takes 3",)
-    assert found(calls.replace("self.shift)", "axis=1)")) == ("a call of linear gives axis, which it does not take",)
-    assert found(calls.replace(", self.shift)", ")")) == ()
-
-
-def test_a_constructor_that_nobody_can_call_is_seen() -> None:
-    built = RIGHT.replace(
-        "    def forward", "    def __init__(self, width, depth):\n        super().__init__(width)\n\n    def forward"
-    )
-    assert found(built) == ("__init__ takes 2 arguments, and the task's 1",)
-    assert found(built.replace("depth", "depth=2")) == ()
 
 
 VALID = {
@@ -228,30 +201,7 @@ def g(*rows, **named):
 
 @pytest.mark.parametrize("source", VALID.values(), ids=VALID)
 def test_valid_python_is_left_alone(source: str) -> None:
-    assert check(source, GATED, "cpp") == ()
-
-
-def test_an_earlier_round_may_have_given_the_value() -> None:
-    rounds = """        for i in range(3):
-            for j in range(i):
-                t3 = t3 + last
-            if i:
-                t3 = t3 * kept
-            last, kept = i, i
-        return t3
-"""
-    assert found(RIGHT.replace("        return t3 + self.shift\n", rounds)) == ()
-
-
-def test_a_kernel_may_read_a_global_before_it_has_its_own() -> None:
-    scaled = RIGHT.replace("@triton.jit", "SCALE = tl.constexpr(2)\n\n\n@triton.jit")
-    scaled = scaled.replace("    t3 = t2 * gate", "    t3 = t2 * gate * SCALE\n    SCALE = 3")
-    assert found(scaled) == ()
-
-
-def test_what_tunes_a_kernel_gives_it_arguments() -> None:
-    tuned = RIGHT.replace("@triton.jit", "@triton.autotune(configs=[triton.Config({'BLOCK': 1024})], key=['n'])\n@triton.jit")
-    assert found(tuned.replace(LAUNCH, "(t1, gate, t3, n)")) == ()
+    assert check(source) == ()
 
 
 @pytest.mark.parametrize("folder", ["honest/cpu", "honest/cuda", "attacks/cpu", "attacks/cuda", "attacks/hostile"])
@@ -263,17 +213,15 @@ def test_no_kernel_of_the_corpus_has_a_fault(folder: str) -> None:
 
 def _of(specimen: Specimen) -> tuple[Finding, ...]:
     source, task = specimen.path.read_text(), specimen.task.source
-    return check(linked(source, task), task, detect_language(source))
+    return check(linked(source, task))
 
 
 def test_examples_and_hand_written_kernels_have_no_fault() -> None:
     examples = Path(__file__).parents[3] / "examples"
     sources = [path.read_text() for path in examples.glob("*.py")]
     assert sources
-    assert [check(source, GATED, "cpp") for source in sources if "ModelNew" not in source] == [()] * (len(sources) - 1)
-    (star,) = load_tasks(["builtin:star_relu"], size="cpu").tasks
-    assert check((examples / "star_relu.py").read_text(), star.source, "cpp") == ()
-    assert check(KERNEL, TASK.source, "cpp") == check(cpp_text("x[i]"), star.source, "cpp") == ()
+    assert [check(source) for source in sources if "ModelNew" not in source] == [()] * (len(sources) - 1)
+    assert check((examples / "star_relu.py").read_text()) == check(KERNEL) == check(cpp_text("x[i]")) == ()
 
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
@@ -281,17 +229,17 @@ def test_no_kernel_of_the_compiler_has_a_fault(language: str) -> None:
     tasks = [Task(GATED, "gated"), *load_tasks(["builtin:rms_norm_rows", "builtin:dilated_max_pool"], size="cpu").tasks]
     steps = [(task, step) for task in tasks for step in StepCompiler().build(task, language).steps]
     assert len(steps) > len(tasks)
-    seen = [check(linked(step.candidate.source, task.source), task.source, language) for task, step in steps]
+    seen = [check(linked(step.candidate.source, task.source)) for task, step in steps]
     assert set(seen) == {()}
 
 
 def test_a_library_function_that_an_answer_changed_is_looked_at() -> None:
     answer = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, x, gate):\n        return cumsum(x, 1)\n"
     whole = linked(answer, GATED)
-    assert "def cumsum(" in whole and check(whole, GATED, "triton") == ()
+    assert "def cumsum(" in whole and check(whole) == ()
     head, _, rest = whole.partition("def cumsum(")
     line, _, body = rest.partition(":\n")
-    assert check(f"{head}def cumsum({line}:\n    missing_part(1)\n{body}", GATED, "triton") == (
+    assert check(f"{head}def cumsum({line}:\n    missing_part(1)\n{body}") == (
         Finding("undefined_name", "cumsum reads missing_part, which nothing defines"),
     )
 
@@ -300,4 +248,4 @@ def test_a_file_that_is_nested_too_deeply_is_not_looked_at() -> None:
     deep = (
         "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x" + " + x" * 700 + "\n"
     )
-    assert check(deep, "", "triton") == ()
+    assert check(deep) == ()

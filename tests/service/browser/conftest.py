@@ -58,8 +58,8 @@ def dashboard(runs: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that fails its test if a script raised, or if anything was refused, asked for elsewhere or not found."""
+def page(browser: Any, dashboard: str) -> Iterator[Any]:
+    """A page that fails its test if a script raised, or if anything was refused, asked for elsewhere or not found. Closed before the server is."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     opened = context.new_page()
     wrong: list[str] = []

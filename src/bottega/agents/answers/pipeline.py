@@ -97,5 +97,5 @@ def read(text: str, context: AnswerContext, policy: AnswerPolicy) -> Answer:
             changed.append(name)
     if policy.link:
         source = linked(source, context.task_source, policy.library)
-    found = check(source, context.task_source, context.language) if policy.lint else ()
+    found = check(source) if policy.lint else ()
     return Answer(source, written.summary, tuple(one for one in found if one.rule in policy.lint), tuple(changed))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from symtable import SymbolTable, symtable
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.module_frame import read_model
-from bottega.compiler.source.statements import binds
+from bottega.compiler.source.names import imported
+from bottega.compiler.source.statements import binds, reads
 from bottega.core.task import Task
 
 CONTRACT = ("get_inputs", "get_init_inputs")
@@ -22,7 +22,6 @@ class NetworkSource:
     source: str
     label: str
     model: ast.ClassDef
-    bound: dict[str, ast.stmt]
     paths: dict[str, str]
     """Imported names with what they stand for, by torch's dotted name."""
     kept: tuple[ast.stmt, ...]
@@ -55,49 +54,22 @@ def read_network(task: Task) -> NetworkSource:
     if any(not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign)
            for node in tree.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))):  # fmt: skip
         raise Refusal(f"{task.label}: the file does more than define things")
-    needed = _needed(model, bound, task.source)
+    needed = _needed(model, bound)
     imports = tuple(node for node in tree.body if node in needed and isinstance(node, ast.Import | ast.ImportFrom))
     kept = tuple(node for node in tree.body if node in needed and node not in imports)
-    return NetworkSource(task.source, task.label, model, bound, _paths(imports), kept, imports)
+    paths = {name: stands for statement in imports for name, stands in imported(statement).items()}
+    return NetworkSource(task.source, task.label, model, paths, kept, imports)
 
 
-def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt], source: str) -> set[ast.stmt]:
-    scopes = {table.get_name(): table for table in symtable(source, "task", "exec").get_children()}
+def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt]) -> set[ast.stmt]:
     found: set[ast.stmt] = {model}
     pending: list[ast.stmt] = [model]
     while pending:
-        for name in _reached(pending.pop(), scopes):
+        for name in reads(pending.pop()):
             statement = bound.get(name)
             if statement is not None and statement not in found:
                 if any(each in CONTRACT for each in binds(statement)):
                     raise Refusal(f"the model calls {', '.join(CONTRACT)}")
                 found.add(statement)
                 pending.append(statement)
-    return found
-
-
-def _reached(statement: ast.stmt, scopes: Mapping[str, SymbolTable]) -> set[str]:
-    """Names of the file that a statement reads: those that Python itself takes for global ones, not every word that is alike."""
-    if not isinstance(statement, ast.ClassDef | ast.FunctionDef):
-        return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    around: list[ast.expr] = list(statement.decorator_list)
-    around += statement.args.defaults if isinstance(statement, ast.FunctionDef) else statement.bases
-    found = {node.id for part in around for node in ast.walk(part) if isinstance(node, ast.Name)}
-    pending = [scopes[statement.name]]
-    while pending:
-        table = pending.pop()
-        found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-        pending += table.get_children()
-    return found
-
-
-def _paths(imports: Iterable[ast.stmt]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for statement in imports:
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
-        elif isinstance(statement, ast.ImportFrom) and not statement.level:
-            for alias in statement.names:
-                found[alias.asname or alias.name] = f"{statement.module}.{alias.name}"
     return found

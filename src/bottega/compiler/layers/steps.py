@@ -6,7 +6,7 @@ and a few lines that name the kinds of layers.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from bottega.compiler.build_step import BuildStep, Refusal
 from bottega.compiler.cuda_graph import REPLAY
@@ -33,6 +33,11 @@ def layer_steps(task: Task, excluded: Collection[str] = ()) -> list[BuildStep]:
         return _Steps(task, network, observe(network), frozenset(excluded)).all()
     except Refusal:
         return []
+
+
+def replaces_layers(steps: Sequence[BuildStep]) -> bool:
+    """Whether they do more than capture the network as it is."""
+    return any(step.technique != CAPTURED.name for step in steps)
 
 
 class _Steps:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bottega.compiler.library.torch_calls import torch_calls_source
 from bottega.compiler.source.names import imported
 from bottega.compiler.source.placement import needs_at_once
 from bottega.compiler.source.statements import binds, reads
@@ -99,10 +100,10 @@ def kernel_library(folder: Path = TRITON) -> KernelLibrary:
     """Read once. Raises `KernelLibraryError` for a file that no answer could be given."""
     functions: dict[str, LibraryFunction] = {}
     borrowed: dict[str, str] = {}
-    for path in sorted(folder.glob("*.py")):
-        for function in _functions_of(path, borrowed):
+    for name, source in _files(folder):
+        for function in _functions_of(name, source, borrowed):
             if function.name in functions:
-                raise KernelLibraryError(f"{path.name}: {function.name} is defined twice in the kernel library; rename one")
+                raise KernelLibraryError(f"{name}: {function.name} is defined twice in the kernel library; rename one")
             functions[function.name] = function
     for name, place in borrowed.items():
         if name not in functions:
@@ -114,26 +115,36 @@ def kernel_library(folder: Path = TRITON) -> KernelLibrary:
     return KernelLibrary(functions)
 
 
-def _functions_of(path: Path, borrowed: dict[str, str]) -> list[LibraryFunction]:
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Names and texts."""
+    for path in sorted(folder.glob("*.py")):
+        try:
+            yield path.name, path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise KernelLibraryError(f"{path.name}: cannot be read as Python: {error}") from None
+    if folder == TRITON:
+        yield "torch_calls", torch_calls_source()
+
+
+def _functions_of(file: str, source: str, borrowed: dict[str, str]) -> list[LibraryFunction]:
     try:
-        source = path.read_text(encoding="utf-8")
         body = ast.parse(source).body
-    except (OSError, ValueError, SyntaxError) as error:
-        raise KernelLibraryError(f"{path.name}: cannot be read as Python: {error}") from None
+    except (ValueError, SyntaxError) as error:
+        raise KernelLibraryError(f"{file}: cannot be read as Python: {error}") from None
     imports: dict[str, Import] = {}
     others: set[str] = set()
     definitions: list[ast.stmt] = []
     for node in body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
-            others |= {_plain(alias, path) for alias in node.names}
+            others |= {_plain(alias, file) for alias in node.names}
         elif isinstance(node, ast.Import | ast.ImportFrom):
             if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-                imports |= {one.name: one for one in _imports_of(node, path)}
+                imports |= {one.name: one for one in _imports_of(node, file)}
         elif len(binds(node)) == 1:
             definitions.append(node)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            raise KernelLibraryError(f"{path.name}:{node.lineno}: holds more than imports, functions, classes and constants")
-    borrowed |= dict.fromkeys(others, path.name)
+            raise KernelLibraryError(f"{file}:{node.lineno}: holds more than imports, functions, classes and constants")
+    borrowed |= dict.fromkeys(others, file)
     known = others | {binds(node)[0] for node in definitions}
     lines = source.splitlines()
     return [_function(node, lines, imports, known) for node in definitions]
@@ -177,7 +188,7 @@ def look(node: ast.stmt) -> str:
     return found
 
 
-def _imports_of(node: ast.Import | ast.ImportFrom, path: Path) -> Iterable[Import]:
+def _imports_of(node: ast.Import | ast.ImportFrom, file: str) -> Iterable[Import]:
     for alias in node.names:
         one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
         ((name, stands),) = imported(one).items()
@@ -186,11 +197,11 @@ def _imports_of(node: ast.Import | ast.ImportFrom, path: Path) -> Iterable[Impor
             or (isinstance(one, ast.ImportFrom) and one.level)
             or (name == stands and "." in alias.name and not alias.asname)
         ):
-            raise KernelLibraryError(f"{path.name}:{node.lineno}: {ast.unparse(one)} cannot be moved into another file")
+            raise KernelLibraryError(f"{file}:{node.lineno}: {ast.unparse(one)} cannot be moved into another file")
         yield Import(name, ast.unparse(one), stands)
 
 
-def _plain(alias: ast.alias, path: Path) -> str:
+def _plain(alias: ast.alias, file: str) -> str:
     if alias.asname or alias.name == "*":
-        raise KernelLibraryError(f"{path.name}: imports {alias.name} from the library under another name; import it by its own")
+        raise KernelLibraryError(f"{file}: imports {alias.name} from the library under another name; import it by its own")
     return alias.name

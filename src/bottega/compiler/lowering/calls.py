@@ -60,7 +60,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         buffer = scope.fresh(spec.shape, spec.dtype, f"_{number}" if number else "")
         names.append(buffer.name)
         results.append(LoweredTensor(marked(buffer), spec.dtype))
-    scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names), dense=True))
+    scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names)))
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 
 
@@ -108,7 +108,6 @@ def call_of(
     function: str = "",
     arguments: tuple[Any, ...] | None = None,
     keywords: tuple[tuple[str, Any], ...] = (),
-    dense: bool = False,
 ) -> FunctionCall:
     """The node as a call: arguments in the schema's order, trailing defaults left out."""
     node = scope.node

@@ -75,13 +75,9 @@ def _linear(scope: LoweringScope) -> LoweredTensor:
     if bias is not None:
         body = apply("add", body, scope.along(bias, 1, space))
     row_text = " * ".join(wrapped(x.view.axis_text(a)) for a in range(len(x.shape) - 1) if x.shape[a] != 1) or "1"
-    left = View(flat.buffer, flat.shape, flat.strides, flat.offset, x.view.text, (row_text, x.view.axis_text(len(x.shape) - 1)))
-    turned = permuted(weight.view, (1, 0))
-    right = View(
-        turned.buffer, turned.shape, turned.strides, turned.offset, f"{owner}.t()", (f"{owner}.shape[1]", f"{owner}.shape[0]")
-    )
+    right = permuted(weight.view, (1, 0))
     stored = View(buffer.name, space, (columns, 1), 0, buffer.name, (row_text, f"{owner}.shape[0]"))
-    product = Product((), rows, columns, depth, left, right, x.dtype, (StoreOp(stored, body, dtype),), ("linear",))
+    product = Product((), rows, columns, depth, flat, right, x.dtype, (StoreOp(stored, body, dtype),), ("linear",))
     scope.state(product, call_of(scope, (buffer.name,)))
     return LoweredTensor(marked(buffer), dtype)
 
@@ -90,11 +86,9 @@ def _matmul(scope: LoweringScope, left: LoweredTensor, right: LoweredTensor, add
     shape, dtype = scope.spec()
     first, second = left.view, right.view
     if len(first.shape) == 1:
-        first = View(first.buffer, (1, *first.shape), (0, *first.strides), first.offset, first.text, ("1", first.axis_text(0)))
+        first = View(first.buffer, (1, *first.shape), (0, *first.strides), first.offset)
     if len(second.shape) == 1:
-        second = View(
-            second.buffer, (*second.shape, 1), (*second.strides, 0), second.offset, second.text, (second.axis_text(0), "1")
-        )
+        second = View(second.buffer, (*second.shape, 1), (*second.strides, 0), second.offset)
     rows, depth, columns = first.shape[-2], first.shape[-1], second.shape[-1]
     batch = _broadcast(first.shape[:-2], second.shape[:-2])
     buffer = scope.fresh(shape, dtype)
@@ -102,22 +96,10 @@ def _matmul(scope: LoweringScope, left: LoweredTensor, right: LoweredTensor, add
         flat = reshaped(first, (math.prod(first.shape[:-1]), depth))
         if flat is not None:
             # One matrix for the whole batch: a single product with more rows.
-            text = " * ".join(wrapped(first.axis_text(a)) for a in range(len(first.shape) - 1) if first.shape[a] != 1) or "1"
-            first = View(
-                flat.buffer, flat.shape, flat.strides, flat.offset, first.text, (text, first.axis_text(len(first.shape) - 1))
-            )
-            place = len(second.shape) - 2
-            second = View(
-                second.buffer,
-                second.shape[-2:],
-                second.strides[-2:],
-                second.offset,
-                second.text,
-                (second.axis_text(place), second.axis_text(place + 1)),
-            )
+            first, second = flat, View(second.buffer, second.shape[-2:], second.strides[-2:], second.offset)
             batch, rows = (), first.shape[0]
-    first = _spread(first, (*batch, rows, depth))
-    second = _spread(second, (*batch, depth, columns))
+    first = first.broadcast((*batch, rows, depth))
+    second = second.broadcast((*batch, depth, columns))
     space = (*batch, rows, columns)
     body: Expression = Name(ACCUMULATOR)
     if added:
@@ -155,25 +137,14 @@ def _added(scope: LoweringScope, body: Expression, space: Shape, shape: Shape) -
 def _batched(view: View) -> View:
     """Batch dimensions of size one left out; rows and columns always stay."""
     kept = [a for a, size in enumerate(view.shape) if size != 1 or a >= len(view.shape) - 2]
-    axes = tuple(view.axes[a] for a in kept) if view.axes else ()
     shape, strides = tuple(view.shape[a] for a in kept), tuple(view.strides[a] for a in kept)
-    return View(view.buffer, shape, strides, view.offset, view.text, axes)
+    return View(view.buffer, shape, strides, view.offset, view.text)
 
 
 def _batched_body(body: Expression) -> Expression:
     from bottega.compiler.expression import replace, walk
 
     return replace(body, {node: Load(_batched(node.view), node.dtype) for node in walk(body) if isinstance(node, Load)})
-
-
-def _spread(view: View, shape: Shape) -> View:
-    seen = view.broadcast(shape)
-    missing = len(shape) - len(view.shape)
-    axes = tuple(
-        view.axis_text(a - missing) if a >= missing and view.shape[a - missing] == size else str(size)
-        for a, size in enumerate(shape)
-    )
-    return View(seen.buffer, shape, seen.strides, seen.offset, view.text, axes)
 
 
 def _broadcast(first: Shape, second: Shape) -> Shape:
@@ -220,7 +191,6 @@ def _einsum(scope: LoweringScope) -> LoweredTensor:
     if first is None or second is None:
         raise scope.refuse(f"{equation} needs a copy")
     shape, dtype = scope.spec()
-    texts = {c: t.view.axis_text(w.index(c)) for t, w in ((right, two), (left, one)) for c in w}
     buffer = scope.fresh(shape, dtype)
     count = [math.prod(sizes[c] for c in group) for group in (rows, columns, depth)]
     space = (*(sizes[c] for c in batch), count[0], count[1])
@@ -228,13 +198,7 @@ def _einsum(scope: LoweringScope) -> LoweredTensor:
     whole = reshaped(lying, space)
     if whole is None:
         raise scope.refuse(f"{equation} mixes rows and columns in its result")
-    joined = [" * ".join(wrapped(texts[c]) for c in group) or "1" for group in (rows, columns, depth)]
-    batch_texts = [texts[c] for c in batch]
-    first = View(first.buffer, first.shape, first.strides, first.offset, left.view.text, (*batch_texts, joined[0], joined[2]))
-    second = View(
-        second.buffer, second.shape, second.strides, second.offset, right.view.text, (*batch_texts, joined[2], joined[1])
-    )
-    stored = View(whole.buffer, whole.shape, whole.strides, 0, buffer.name, (*batch_texts, joined[0], joined[1]))
+    stored = View(whole.buffer, whole.shape, whole.strides, 0, buffer.name)
     kept = tuple(sizes[c] for c in batch if sizes[c] != 1)
     product = Product(
         kept,
@@ -267,13 +231,13 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
     if shared > 1:  # heads as groups of those that share a key: the key repeats along a loop of its own
         batch = (*batch[:-1], key.shape[-3], shared)
         looks = [_grouped(query.view, shared), _lone(key.view), _lone(value.view)]
-        hidden = None if mask is None else _grouped(_spread(mask.view, (*shape[:-2], queries, keys)), shared)
+        hidden = None if mask is None else _grouped(mask.view.broadcast((*shape[:-2], queries, keys)), shared)
         stored = _grouped(stored, shared)
     else:
         looks = [tensor.view for tensor in (query, key, value)]
         hidden = None if mask is None else mask.view
-    seen = [_batched(_spread(view, (*batch, *view.shape[-2:]))) for view in looks]
-    hidden = None if hidden is None else _batched(_spread(hidden, (*batch, queries, keys)))
+    seen = [_batched(view.broadcast((*batch, *view.shape[-2:]))) for view in looks]
+    hidden = None if hidden is None else _batched(hidden.broadcast((*batch, queries, keys)))
     kernel = Attention(
         batch=tuple(size for size in batch if size != 1),
         queries=queries,
@@ -301,7 +265,7 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
     if shared > 1:
         keywords.append(("enable_gqa", True))
     name = "F.scaled_dot_product_attention"
-    call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
+    call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords))
     scope.state(kernel, call)
     return LoweredTensor(marked(buffer), dtype)
 
@@ -312,14 +276,11 @@ def _grouped(view: View, shared: int) -> View:
     heads, step = view.shape[place], view.strides[place]
     shape = (*view.shape[:place], heads // shared, shared, *view.shape[place + 1 :])
     strides = (*view.strides[:place], step * shared, step, *view.strides[place + 1 :])
-    texts = [view.axis_text(axis) for axis in range(len(view.shape))]
-    axes = (*texts[:place], str(heads // shared), str(shared), *texts[place + 1 :])
-    return View(view.buffer, shape, strides, view.offset, view.text, axes)
+    return View(view.buffer, shape, strides, view.offset)
 
 
 def _lone(view: View) -> View:
     """With a dimension of one behind the heads, along which a group of queries shares it."""
     place = len(view.shape) - 2
-    texts = [view.axis_text(axis) for axis in range(len(view.shape))]
     shape, strides = (*view.shape[:place], 1, *view.shape[place:]), (*view.strides[:place], 0, *view.strides[place:])
-    return View(view.buffer, shape, strides, view.offset, view.text, (*texts[:place], "1", *texts[place:]))
+    return View(view.buffer, shape, strides, view.offset)

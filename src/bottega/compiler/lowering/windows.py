@@ -149,8 +149,6 @@ def _scan(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         operation={"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}[operator],  # type: ignore[arg-type]
         kept=squeezed_shape(kept),
         length=shape[dim],
-        reverse=False,
-        exclusive=False,
         element=squeezed_body(Load(permuted(x.view, order), x.dtype), (*kept, shape[dim])),
         stores=(StoreOp(squeezed(permuted(marked(buffer), order)), Name(RUNNING), dtype),),
         dtype=dtype,

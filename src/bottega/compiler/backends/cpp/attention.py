@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from bottega.compiler.backends.cpp.emit import SIMD_FUNCTIONS, CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
+from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
+from bottega.compiler.backends.cpp.map import pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, literal
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.backends.cpp.sweeps import sweep
@@ -138,21 +139,13 @@ def _plain(a: _Heads) -> list[str]:
         "}",
     ]
     axes = [*a.batch, *([a.queries] if a.queries.length > 1 else [])]
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
-    if heads:
-        heads[-1] += " {"
-        lines = [
-            f"#pragma omp for{collapse(len(axes))} schedule(static)",
-            *heads,
-            *(indent(line, len(axes)) for line in lines),
-            indent("}", len(axes) - 1),
-        ]
     inside = [
         f"std::vector<{a.kind}> {names['memory']}({a.keys.size});",
         f"{a.kind}* {scores} = {names['memory']}.data();",
-        *lines,
+        *([f"#pragma omp for{collapse(len(axes))} schedule(static)"] if axes else []),
+        *nest(axes, lines),
     ]
-    return ["#pragma omp parallel", "{", *(indent(line, 1) for line in inside), "}"]
+    return region("#pragma omp parallel", inside)
 
 
 def _tiled(a: _Heads) -> list[str]:
@@ -252,23 +245,11 @@ def _tiled(a: _Heads) -> list[str]:
         f"float* {n['result']} = {n['scores']} + HIGH * {n['span']};",
     ]
     many = math.prod(axis.length for axis in a.batch) >= 8
-
-    def nest(inside: list[str]) -> list[str]:
-        if not a.batch:
-            return inside
-        heads = [indent(head(axis), depth) for depth, axis in enumerate(a.batch)]
-        heads[-1] += " {"
-        return [*heads, *(indent(line, len(a.batch)) for line in inside), indent("}", len(a.batch) - 1)]
-
     if many:
-        inside = [*panels, *own, f"#pragma omp for{collapse(len(a.batch))} schedule(static)", *nest([*keys, *values, *tiles])]
-        return [*declared, "#pragma omp parallel", "{", *(indent(line, 1) for line in inside), "}"]
+        threads = f"#pragma omp for{collapse(len(a.batch))} schedule(static)"
+        inside = [*panels, *own, threads, *nest(a.batch, [*keys, *values, *tiles])]
+        return [*declared, *region("#pragma omp parallel", inside)]
     work = "#pragma omp for schedule(static)"
     dynamic = "#pragma omp for schedule(dynamic)" if kernel.causal else work
-    region = [
-        "#pragma omp parallel",
-        "{",
-        *(indent(line, 1) for line in [*own, work, *keys, work, *values, dynamic, *tiles]),
-        "}",
-    ]
-    return [*declared, *panels, *nest(region)]
+    shared = region("#pragma omp parallel", [*own, work, *keys, work, *values, dynamic, *tiles])
+    return [*declared, *panels, *nest(a.batch, shared)]

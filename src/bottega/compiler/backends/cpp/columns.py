@@ -6,7 +6,8 @@ The plain loop would jump a whole row for each element and use four bytes of eve
 from __future__ import annotations
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
-from bottega.compiler.backends.cpp.map import block, collapse, fixed, grain, head, indent, stores
+from bottega.compiler.backends.cpp.loop_text import better, block, braced, collapse, heads, indent, nest, start_of
+from bottega.compiler.backends.cpp.map import fixed, grain, stores
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import ONCE, SPLIT, RowSpace, result_kind, spelled
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
@@ -48,11 +49,12 @@ def write_across(space: RowSpace, column: Axis) -> list[str]:
         lines += writer.reduce(reduction)
     lines += writer.rows_out()
     lines += writer.elements_out()
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(outer)]
-    heads.append(indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE}) {{", len(outer)))
-    threads = f"#pragma omp parallel for{collapse(len(heads))} schedule(static){grain(function, space.axes)}"
-    depth = len(heads)
-    return [*([] if private else [threads]), *heads, *(indent(line, depth) for line in lines), indent("}", depth - 1)]
+    loops = [
+        *heads(outer),
+        indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE})", len(outer)),
+    ]
+    threads = f"#pragma omp parallel for{collapse(len(loops))} schedule(static){grain(function, space.axes)}"
+    return [*([] if private else [threads]), *braced(loops, lines)]
 
 
 class _Tile:
@@ -74,28 +76,20 @@ class _Tile:
         name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_tile")
         wide = "double" if result == "float" and operation in ("sum", "prod") and self.space.length > DEEP else result
         best = function.fresh("best", "best_tile") if operation.startswith("arg") else name
-        sign = ">" if "max" in operation else "<"
         local = CppEmitter(function, self.place.place, self.space.names, self.emitter.indices, self.emitter.known)
         if self.cache:
             self.cache.enter(local, self.place, body)
         statements, (text,) = local.statements([body], [kind])
         if self.cache:
             text, statements = self.cache.leave(local, self.place, body, text, statements)
-        for line in statements:
-            function.taken.discard(line.split(" = ")[0].split()[-1])
+        function.release(statements)
         at = f"{name}[{self.lane}]"
         if operation == "sum":
             lines.append(f"{wide} {name}[{TILE}] = {{}};")
             update = [*statements, f"{at} += {text};"]
         else:
-            floats = kind in ("float", "double")
-            starts = {"prod": "1", "any": "false", "all": "true"}
-            start = starts.get(
-                operation,
-                ("-INFINITY" if sign == ">" else "INFINITY") if floats else f"INT64_{'MIN' if sign == '>' else 'MAX'}",
-            )
             kept = kind if operation.startswith("arg") else wide
-            lines += [f"{kept} {best}[{TILE}];", f"std::fill({best}, {best} + {TILE}, {start});"]
+            lines += [f"{kept} {best}[{TILE}];", f"std::fill({best}, {best} + {TILE}, {start_of(operation, kind)});"]
             if operation == "prod":
                 update = [*statements, f"{at} *= {text};"]
             elif operation in ("any", "all"):
@@ -105,28 +99,23 @@ class _Tile:
                 update = [*statements, f"{at} = {operation}imum({at}, {text});"]
             else:
                 lines.append(f"int64_t {name}[{TILE}] = {{}};")
-                held, one, better = f"{best}[{self.lane}]", function.fresh("candidate"), function.fresh("better")
+                held, one, wins = f"{best}[{self.lane}]", function.fresh("candidate"), function.fresh("better")
                 update = [
                     *statements,
                     f"const {kind} {one} = {text};",
-                    f"const bool {better} = {one} {sign} {held} || ({one} != {one} && {held} == {held});",
-                    f"{at} = {better} ? {self.place.place(self.space.position)} : {at};",
-                    f"{held} = {better} ? {one} : {held};",
+                    f"const bool {wins} = {better(operation, one, held)};",
+                    f"{at} = {wins} ? {self.place.place(self.space.position)} : {at};",
+                    f"{held} = {wins} ? {one} : {held};",
                 ]
-                function.taken -= {one, better}
+                function.taken -= {one, wins}
         lines += self.sweep(update, f" reduction(+ : {name}[:{TILE}])" if self.private else "")
         self.space.names[reduction.name] = (at, result)
         return lines
 
     def sweep(self, update: list[str], clause: str = "") -> list[str]:
         reduced = self.space.reduced
-        heads = [indent(head(axis), depth) for depth, axis in enumerate(reduced)]
-        heads[-1] += " {"
-        if self.private:
-            heads.insert(0, f"#pragma omp parallel for{collapse(len(reduced))} schedule(static){clause}")
-        depth = len(reduced)
-        inside = ["#pragma omp simd", self.loop, *block(update)]
-        return [*heads, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
+        threads = [f"#pragma omp parallel for{collapse(len(reduced))} schedule(static){clause}"] if self.private else []
+        return [*threads, *nest(reduced, ["#pragma omp simd", self.loop, *block(update)])]
 
     def derived(self, bodies: list[Expression]) -> list[str]:
         """What follows from the reductions alone is computed once for each column of the tile."""

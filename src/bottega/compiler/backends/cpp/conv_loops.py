@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import collapse, indent, pointers, stores
+from bottega.compiler.backends.cpp.loop_text import collapse, head, indent, nest
+from bottega.compiler.backends.cpp.map import pointers, stores
 from bottega.compiler.backends.cpp.pool import LETTERS, SIZES
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
@@ -121,15 +122,6 @@ class Field:
         emitter = CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
         return stores(emitter, space, self.kernel.stores)
 
-    def nest(self, axes: list[Axis], inside: list[str]) -> list[str]:
-        heads = [indent(head_of(axis), depth) for depth, axis in enumerate(axes)]
-        heads[-1] += " {"
-        return [*heads, *(indent(line, len(axes)) for line in inside), indent("}", len(axes) - 1)]
-
-
-def head_of(axis: Axis) -> str:
-    return f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})"
-
 
 def _position(field: Field, at: int, tap: str) -> str:
     kernel = field.kernel
@@ -148,21 +140,21 @@ def plain(field: Field) -> list[str]:
 
 
 def plain_transposed(field: Field) -> list[str]:
-    kernel = field.kernel
+    return _over_taps(field, lambda at: transposed_place(field, at))
 
-    def place_of(at: int) -> list[str]:
-        tap, place, size = field.tap[at].index, field.source[at].index, field.source[at].size
-        far = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {tap}"
-        far += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
-        if kernel.stride[at] == 1:
-            return [f"const int64_t {place} = {far};", f"if ({place} < 0 || {place} >= {size}) continue;"]
-        name = field.function.fresh(f"far_{LETTERS[field.count][at]}", "far")
-        return [
-            f"const int64_t {name} = {far}, {place} = {name} / {kernel.stride[at]};",
-            f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {place} >= {size}) continue;",
-        ]
 
-    return _over_taps(field, place_of)
+def transposed_place(field: Field, at: int) -> list[str]:
+    """Where along one dimension the input of an output and a tap lies."""
+    kernel, tap, place, size = field.kernel, field.tap[at].index, field.source[at].index, field.source[at].size
+    far = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {tap}"
+    far += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
+    if kernel.stride[at] == 1:
+        return [f"const int64_t {place} = {far};", f"if ({place} < 0 || {place} >= {size}) continue;"]
+    name = field.function.fresh(f"far_{LETTERS[field.count][at]}", "far")
+    return [
+        f"const int64_t {name} = {far}, {place} = {name} / {kernel.stride[at]};",
+        f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {place} >= {size}) continue;",
+    ]
 
 
 def _over_taps(field: Field, place_of: Callable[[int], list[str]]) -> list[str]:
@@ -171,15 +163,15 @@ def _over_taps(field: Field, place_of: Callable[[int], list[str]]) -> list[str]:
     lines = [f"{field.kind} {total} = 0;"]
     depth = 0
     if field.channel.length > 1:
-        lines.append(head_of(field.channel))
+        lines.append(head(field.channel))
         depth = 1
     closing: list[str] = []
     for at in range(field.count):
-        lines.append(indent(head_of(field.tap[at]) + " {", depth))
+        lines.append(indent(head(field.tap[at]) + " {", depth))
         lines += [indent(line, depth + 1) for line in place_of(at)]
         closing.insert(0, indent("}", depth))
         depth += 1
     lines.append(indent(f"{total} += {field.element()} * {field.weight()};", depth))
     lines += [*closing, *field.results(total)]
     axes = [field.batch, field.out_channel, *field.out]
-    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)", *field.nest(axes, lines)]
+    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)", *nest(axes, lines)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottega.compiler.backends.cpp.conv_loops import Field, head_of, plain
-from bottega.compiler.backends.cpp.map import block, collapse, indent
-from bottega.compiler.backends.cpp.pool import LETTERS
+from bottega.compiler.backends.cpp.conv_loops import Field, plain, transposed_place
+from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, heads, indent, nest, region
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, factor, without
 from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
 from bottega.compiler.loops import Loop
@@ -17,7 +16,7 @@ BLOCK = 4
 class _Padded:
     """A zero-padded copy of input planes, whose rows are split by the stride, so that neighbouring outputs read neighbours."""
 
-    def __init__(self, field: Field, planes: bool, vectors: int) -> None:
+    def __init__(self, field: Field, vectors: int) -> None:
         self.field, self.vectors = field, vectors
         function, kernel = field.function, field.kernel
         function.prelude.add("vector", VECTOR)
@@ -69,7 +68,7 @@ class _Padded:
         else:
             wrapped = f"({shifted})" if " " in shifted else shifted
             target = f"{start} + {wrapped} % {self.stride} * {self.line} + {wrapped} / {self.stride}"
-        lines = [indent(head_of(axis), depth) for depth, axis in enumerate(field.source)]
+        lines = heads(field.source)
         target = target.removeprefix("0 * " + self.row + " + ")
         return [*lines, indent(f"{self.name}[{target}] = {field.element(channel)};", field.count)]
 
@@ -93,7 +92,7 @@ class _Padded:
 
 def tiled(field: Field) -> list[str]:
     function = field.function
-    padded = _Padded(field, True, 2)
+    padded = _Padded(field, 2)
     o, c = field.out_channel, field.channel
     first, u, tile, sums, values = (
         function.fresh(*w)
@@ -115,9 +114,9 @@ def tiled(field: Field) -> list[str]:
         planes = field.batch.size
         lines[-1] = f"std::vector<float> {padded.name}({planes} * {padded.plane});"
         copying = [indent(text, 1) for text in padded.copy(n, "0")]
-        lines += ["#pragma omp parallel for schedule(static)", head_of(field.batch), *copying]
+        lines += ["#pragma omp parallel for schedule(static)", head(field.batch), *copying]
     else:
-        lines += ["#pragma omp parallel for collapse(2) schedule(static)", head_of(field.batch), indent(head_of(copy_axis), 1)]
+        lines += ["#pragma omp parallel for collapse(2) schedule(static)", head(field.batch), indent(head(copy_axis), 1)]
         lines += [indent(text, 2) for text in copying]
     last = field.out[-1]
     inner = field.tap[-1]
@@ -134,11 +133,11 @@ def tiled(field: Field) -> list[str]:
     value = field.converted(f"{taps}[{u}][{inner.index if inner.length > 1 else '0'}]")
     body = [
         f"vec {sums}[{BLOCK}][2] = {{}};",
-        head_of(c) + " {" if c.length > 1 else "{",
+        head(c) + " {" if c.length > 1 else "{",
     ]
     depth = 1
     for axis in field.tap[:-1]:
-        body.append(indent(head_of(axis) + " {", depth))
+        body.append(indent(head(axis) + " {", depth))
         depth += 1
     body += [
         indent(text, depth)
@@ -146,7 +145,7 @@ def tiled(field: Field) -> list[str]:
             f"const float* {line} = &{padded.name}[{padded.row_start(padded.in_rows(), source)} + {tile} * {padded.wide}];",
             f"{memory}* {taps}[{BLOCK}];",
             f"for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {taps}[{u}] = {function.pointer(kernel.weight.buffer)} + {place};",
-            head_of(inner) + " {",
+            head(inner) + " {",
             f"  const vec {left} = load({line} + {padded.tap_offset()}), {right} = load({line} + {padded.tap_offset()} + LANES);",
             f"  #pragma GCC unroll {BLOCK}",
             f"  for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {{",
@@ -178,26 +177,20 @@ def tiled(field: Field) -> list[str]:
     step = BLOCK if field.per_group % BLOCK == 0 or kernel.groups == 1 else 0
     if step == 0:
         return plain(field)
-    outer = [field.batch]
-    heads = [indent(head_of(axis), depth) for depth, axis in enumerate(outer)]
-    heads.append(indent(f"for (int64_t {first} = 0; {first} < {o.size}; {first} += {BLOCK})", len(heads)))
-    for axis in field.out[:-1]:
-        heads.append(indent(head_of(axis), len(heads)))
-    count = len(heads)
-    heads.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile}) {{", count))
-    lines += [
-        f"#pragma omp parallel for{collapse(count)} schedule(static)",
-        *heads,
-        *(indent(text, count + 1) for text in body),
-        indent("}", count),
+    loops = [
+        head(field.batch),
+        f"for (int64_t {first} = 0; {first} < {o.size}; {first} += {BLOCK})",
+        *(head(axis) for axis in field.out[:-1]),
+        f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})",
     ]
-    return lines
+    loops = [indent(loop, depth) for depth, loop in enumerate(loops)]
+    return [*lines, f"#pragma omp parallel for{collapse(len(loops) - 1)} schedule(static)", *braced(loops, body)]
 
 
 def plane_by_plane(field: Field) -> list[str]:
     """Depthwise: each thread pads one plane at a time into scratch of its own."""
     function = field.function
-    padded = _Padded(field, False, 4)
+    padded = _Padded(field, 4)
     o, last, inner = field.out_channel, field.out[-1], field.tap[-1]
     tile, sums, values, line = (
         function.fresh(*w) for w in (("t", "tile"), ("sum", "sums"), ("values", "tile_values"), ("in", "input"))
@@ -206,7 +199,7 @@ def plane_by_plane(field: Field) -> list[str]:
     work = [f"vec {sums}[4] = {{}};"]
     depth = 0
     for axis in field.tap[:-1]:
-        work.append(indent(head_of(axis) + " {", depth))
+        work.append(indent(head(axis) + " {", depth))
         depth += 1
     start = padded.row_start(padded.in_rows())
     start = f"{start} + {tile} * {padded.wide}".removeprefix("0 * " + padded.row + " + ")
@@ -214,7 +207,7 @@ def plane_by_plane(field: Field) -> list[str]:
         indent(text, depth)
         for text in [
             f"const float* {line} = &{padded.name}[{start}];",
-            head_of(inner) + " {",
+            head(inner) + " {",
             "  #pragma GCC unroll 4",
             f"  for (int64_t u = 0; u < 4; ++u) {sums}[u] += {field.weight()} * load({line} + {padded.tap_offset()} + u * LANES);",
             "}",
@@ -229,15 +222,15 @@ def plane_by_plane(field: Field) -> list[str]:
         f"for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
         *block(field.results(f"{values}[{last.index} - {tile} * {padded.wide}]")),
     ]
-    loops = [indent(head_of(axis), depth) for depth, axis in enumerate(field.out[:-1])]
-    loops.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile}) {{", len(loops)))
-    body += [*loops, *(indent(text, len(loops)) for text in work), indent("}", len(loops) - 1)]
+    loops = heads(field.out[:-1])
+    loops.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})", len(loops)))
+    body += braced(loops, work)
     inside = [
         f"std::vector<float> {padded.name}({padded.plane});",
         "#pragma omp for collapse(2) schedule(static)",
-        *field.nest([field.batch, o], body),
+        *nest([field.batch, o], body),
     ]
-    return [*padded.declared, "#pragma omp parallel", "{", *(indent(text, 1) for text in inside), "}"]
+    return [*padded.declared, *region("#pragma omp parallel", inside)]
 
 
 def phases(field: Field) -> list[str]:
@@ -269,26 +262,15 @@ def phases(field: Field) -> list[str]:
     depth = 0
     closing: list[str] = []
     if field.channel.length > 1:
-        lines.append(head_of(field.channel) + " {")
+        lines.append(head(field.channel) + " {")
         closing.insert(0, "}")
         depth = 1
     for at in range(last):
-        t, i = field.tap[at], field.source[at]
-        text = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {t.index}"
-        text += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
-        lines.append(indent(head_of(t) + " {", depth))
-        if kernel.stride[at] == 1:
-            lines.append(indent(f"const int64_t {i.index} = {text};", depth + 1))
-            lines.append(indent(f"if ({i.index} < 0 || {i.index} >= {i.size}) continue;", depth + 1))
-        else:
-            name = function.fresh(f"far_{LETTERS[field.count][at]}", "far")
-            lines.append(indent(f"const int64_t {name} = {text}, {i.index} = {name} / {kernel.stride[at]};", depth + 1))
-            lines.append(
-                indent(f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {i.index} >= {i.size}) continue;", depth + 1)
-            )
+        lines.append(indent(head(field.tap[at]) + " {", depth))
+        lines += [indent(line, depth + 1) for line in transposed_place(field, at)]
         closing.insert(0, indent("}", depth))
         depth += 1
-    lines.append(indent(head_of(tap) + " {", depth))
+    lines.append(indent(head(tap) + " {", depth))
     closing.insert(0, indent("}", depth))
     if stride > 1:
         lines.append(indent(f"if (({far} - {reach}) % {stride} != 0) continue;", depth + 1))
@@ -311,15 +293,11 @@ def phases(field: Field) -> list[str]:
     lines += [f"for (int64_t {j} = 0; {j} < {count}; ++{j})", *block(final)]
     axes = [field.batch, field.out_channel, *field.out[:-1]]
     if stride > 1:
-        lines = [
-            f"for (int64_t {phase} = 0; {phase} < std::min<int64_t>({stride}, {out.size}); ++{phase}) {{",
-            *(indent(text, 1) for text in lines),
-            "}",
-        ]
+        lines = braced([f"for (int64_t {phase} = 0; {phase} < std::min<int64_t>({stride}, {out.size}); ++{phase})"], lines)
     inside = [
         f"std::vector<float> {memory}({out.size});",
         f"float* {sums} = {memory}.data();",
         f"#pragma omp for{collapse(len(axes))} schedule(static)",
-        *field.nest(axes, lines),
+        *nest(axes, lines),
     ]
-    return ["#pragma omp parallel", "{", *(indent(text, 1) for text in inside), "}"]
+    return region("#pragma omp parallel", inside)

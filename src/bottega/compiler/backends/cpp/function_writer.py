@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bottega.compiler.allocate import axis_text
@@ -41,13 +41,11 @@ class FunctionWriter:
     prelude: Prelude
     passes: frozenset[str]
     on_gpu: bool = False
-    size_type: str = "int64_t"
     taken: set[str] = field(default_factory=set)
     pointers: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """By buffer: the parameter's name, and whether it is written."""
     numbers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Sizes, strides and scalars by parameter name: type and Python text."""
-    _sizes: dict[str, str] = field(default_factory=dict)
 
     def fresh(self, *wishes: str) -> str:
         """The first of the wished names that is free; numbered when none is."""
@@ -61,6 +59,11 @@ class FunctionWriter:
         name = f"{wishes[-1]}{number}"
         self.taken.add(name)
         return name
+
+    def release(self, statements: Iterable[str], but: Container[str] = ()) -> None:
+        """Names of locals that are declared in an inner scope are free again outside of it; those in `but` are not its own."""
+        names = {line.split(" = ")[0].split()[-1] for line in statements}
+        self.taken -= {name for name in names if name not in but}
 
     def buffer(self, name: str) -> Buffer:
         return self.plan.buffers[name]
@@ -93,7 +96,7 @@ class FunctionWriter:
         return self.number(kind, constant.text, wish, f"{wish}_value")
 
     def size(self, python: str, *wishes: str) -> str:
-        return self.number(self.size_type, python, *wishes)
+        return self.number("int64_t", python, *wishes)
 
     def stride(self, view: View, stride: int) -> str:
         """A stride that is not a product of loop sizes, as a parameter read off the tensor."""
@@ -197,9 +200,6 @@ class FunctionWriter:
         """What `forward` passes, in the order of the parameters; a tensor in another layout by its address, since the strides are written out."""
         pointers = [f"{name}.data_ptr()" if self.buffer(name).strides else name for name, _ in self._in_order()]
         return [*pointers, *(text for _, text in self.numbers.values())]
-
-    def written(self) -> list[str]:
-        return [name for name, (_, written) in self.pointers.items() if written]
 
     def _in_order(self) -> list[tuple[str, tuple[str, bool]]]:
         return sorted(self.pointers.items(), key=lambda item: item[1][1])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
+from bottega.compiler.backends.cpp.loop_text import block, collapse, head, nest
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
@@ -39,13 +40,9 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     if len(axes) == 1:
         lines = [f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
         return lines + block(stores(emitter, space, kernel.stores))
-    lines = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}"]
-    lines += [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
     inside = invariants(emitter, bodies, axes[-1:])
     inside += ["#pragma omp simd", head(axes[-1]), *block(stores(emitter, space, kernel.stores))]
-    lines[-1] += " {"
-    depth = len(axes) - 1
-    return [*lines, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
+    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
 
 
 def pointers(function: FunctionWriter, bodies: Sequence[Expression], outputs: Sequence[StoreOp]) -> None:
@@ -123,14 +120,6 @@ def _wishes(emitter: CppEmitter, node: Expression) -> tuple[str, ...]:
     return ("fixed",)
 
 
-def head(axis: Axis) -> str:
-    return f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})"
-
-
-def collapse(count: int) -> str:
-    return f" collapse({count})" if count > 1 else ""
-
-
 def grain(function: FunctionWriter, axes: Sequence[Axis]) -> str:
     """Small kernels stay on one thread: waking a team costs more than they do."""
     count = 1
@@ -139,14 +128,3 @@ def grain(function: FunctionWriter, axes: Sequence[Axis]) -> str:
     if GRAIN not in function.passes or count > SMALL:
         return ""
     return f" if ({' * '.join(axis.size for axis in axes)} > 32768)"
-
-
-def indent(line: str, depth: int) -> str:
-    return "  " * depth + line
-
-
-def block(lines: list[str]) -> list[str]:
-    """The body of the loop whose head is the line before: indented, or in braces where it has several statements."""
-    if len(lines) == 1:
-        return [indent(lines[0], 1)]
-    return ["{", *(indent(line, 1) for line in lines), "}"]

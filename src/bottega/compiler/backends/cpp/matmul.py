@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
+from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
+from bottega.compiler.backends.cpp.map import pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
@@ -129,13 +130,7 @@ def _plain(o: Operands) -> list[str]:
     axes = [axis for axis in (*o.batch, o.row, o.column) if axis.index != "0"]
     if not axes:
         return inside
-    return [f"#pragma omp parallel for{collapse(len(axes))} schedule(static)", *_nest(axes, inside)]
-
-
-def _nest(axes: Sequence[Axis], inside: list[str]) -> list[str]:
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
-    heads[-1] += " {"
-    return [*heads, *(indent(line, len(axes)) for line in inside), indent("}", len(axes) - 1)]
+    return [f"#pragma omp parallel for{collapse(len(axes))} schedule(static)", *nest(axes, inside)]
 
 
 def _stream(o: Operands) -> list[str]:
@@ -177,7 +172,7 @@ def _stream(o: Operands) -> list[str]:
             *(indent(line, 1) for line in inside),
             "}",
         ]
-    return ["#pragma omp parallel for schedule(static)", *_nest([o.column], body)]
+    return ["#pragma omp parallel for schedule(static)", *nest([o.column], body)]
 
 
 def _memory(o: Operands) -> str:
@@ -244,8 +239,7 @@ def _packed(o: Operands) -> list[str]:
     ]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
-        inside = [*memory, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *_nest(o.batch, [*fill, *work])]
-        return [*declared, "#pragma omp parallel", "{", *(indent(line, 1) for line in inside), "}"]
+        inside = [*memory, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *nest(o.batch, [*fill, *work])]
+        return [*declared, *region("#pragma omp parallel", inside)]
     shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
-    region = ["#pragma omp parallel", "{", *(indent(line, 1) for line in shared), "}"]
-    return [*declared, *memory, *(_nest(o.batch, region) if o.batch else region)]
+    return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bottega.compiler.allocate import allocation
 from bottega.compiler.backends.cpp.function_writer import RESERVED_NAMES, FunctionWriter, folded
 from bottega.compiler.backends.cpp.library_call import call_imports, call_line
-from bottega.compiler.backends.cpp.map import indent
+from bottega.compiler.backends.cpp.loop_text import indent
 from bottega.compiler.backends.cpp.prelude import Prelude
 from bottega.compiler.bodies import stores
 from bottega.compiler.kernel import FunctionCall, Kernel

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, collapse, indent, invariants, pointers, stores
+from bottega.compiler.backends.cpp.loop_text import block, collapse, indent, nest, region, start_of
+from bottega.compiler.backends.cpp.map import invariants, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, literal
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.build_step import Refusal
@@ -16,7 +17,7 @@ LETTERS = {1: "x", 2: "yx", 3: "zyx"}
 SIZES = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
-class _Window:
+class Window:
     """The names of a pool's loops: outputs, window and input positions, one for each dimension of space."""
 
     def __init__(self, function: FunctionWriter, kernel: Pool) -> None:
@@ -63,10 +64,7 @@ class _Window:
         self.fixed = invariants(emitter, [self.kernel.element], self.source)
         taken = set(self.function.taken)
         statements, (text,) = emitter.statements([self.kernel.element], [self.kind])
-        for line in statements:
-            name = line.split(" = ")[0].split()[-1]
-            if name not in taken:
-                self.function.taken.discard(name)
+        self.function.release(statements, taken)
         return statements, text
 
     def results(self, window: str) -> list[str]:
@@ -76,6 +74,15 @@ class _Window:
         return stores(
             CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape))), space, self.kernel.stores
         )
+
+    def tap_lines(self, at: int, counter: str) -> list[str]:
+        """The loop over the taps along one dimension, still open, with the input's place."""
+        tap, index = self.taps[at], self.source[at].index
+        lines = [
+            f"for ({counter} {tap} = 0; {tap} < {self.kernel.window[at]}; ++{tap}) {{",
+            f"  const int64_t {index} = {self.position(at, tap)};",
+        ]
+        return [*lines, f"  if ({index} < 0 || {index} >= {self.source[at].size}) continue;"] if self.guarded(at) else lines
 
     def guarded(self, at: int) -> bool:
         """Whether a tap may fall outside the input."""
@@ -112,7 +119,7 @@ class _Window:
 
 
 def write_pool(function: FunctionWriter, kernel: Pool) -> list[str]:
-    window = _Window(function, kernel)
+    window = Window(function, kernel)
     big = kernel.shape[-1] >= 8 and kernel.window[-1] > 1 and window.count > 1
     counted = (
         kernel.operation == "average" and not kernel.count_padding and any(window.guarded(at) for at in range(window.count))
@@ -124,62 +131,44 @@ def write_pool(function: FunctionWriter, kernel: Pool) -> list[str]:
     return _plain(window)
 
 
-def _neutral(window: _Window) -> str:
-    if window.kernel.operation == "average":
-        return "0"
-    return "-INFINITY" if window.kind in ("float", "double") else "INT64_MIN"
-
-
-def _combine(window: _Window, held: str, text: str) -> str:
+def _combine(window: Window, held: str, text: str) -> str:
     if window.kernel.operation == "average":
         return f"{held} += {text};"
     window.function.prelude.use("maximum", window.kind)
     return f"{held} = maximum({held}, {text});"
 
 
-def _plain(window: _Window) -> list[str]:
+def _plain(window: Window) -> list[str]:
+    axes = [*window.kept, *window.out]
+    return [
+        f"#pragma omp parallel for{collapse(max(len(axes) - 1, 1))} schedule(static)",
+        *nest(axes, window_lines(window, "int64_t")),
+    ]
+
+
+def window_lines(window: Window, counter: str) -> list[str]:
+    """One window by itself. `counter` is the type that counts taps."""
     kernel, function = window.kernel, window.function
     total = function.fresh("best" if kernel.operation == "max" else "sum", "window")
-    counted = (
-        kernel.operation == "average"
-        and not kernel.count_padding
-        and kernel.divisor is None
-        and any(window.guarded(at) for at in range(window.count))
-    )
+    counted = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
+    counted = counted and any(window.guarded(at) for at in range(window.count))
     seen = function.fresh("seen", "inside") if counted else ""
     statements, text = window.element()
-    lines = [f"{window.kind} {total} = {_neutral(window)};"]
-    if seen:
-        lines.append(f"int64_t {seen} = 0;")
-    depth = 0
-    closing: list[str] = []
+    start = start_of("max" if kernel.operation == "max" else "sum", window.kind)
+    lines = [f"{window.kind} {total} = {start};", *([f"{counter} {seen} = 0;"] if seen else [])]
     for at in range(window.count):
-        tap, index = window.taps[at], window.source[at].index
-        lines.append(indent(f"for (int64_t {tap} = 0; {tap} < {kernel.window[at]}; ++{tap}) {{", depth))
-        lines.append(indent(f"const int64_t {index} = {window.position(at, tap)};", depth + 1))
-        if window.guarded(at):
-            lines.append(indent(f"if ({index} < 0 || {index} >= {window.source[at].size}) continue;", depth + 1))
-        closing.insert(0, indent("}", depth))
-        depth += 1
-    lines += [indent(line, depth) for line in [*statements, _combine(window, total, text), *([f"++{seen};"] if seen else [])]]
-    lines += closing
-    result = window.divided(total, [seen] if seen else []) if kernel.operation == "average" else total
+        lines += [indent(line, at) for line in window.tap_lines(at, counter)]
+    update = [*statements, _combine(window, total, text), *([f"++{seen};"] if seen else [])]
+    lines += [indent(line, window.count) for line in update]
+    lines += [indent("}", at) for at in reversed(range(window.count))]
+    result = total
     if kernel.operation == "average":
-        mean = function.fresh("average", "mean")
-        lines.append(f"const {window.kind} {mean} = {result};")
-        result = mean
-    lines = [*window.fixed, *lines, *window.results(result)]
-    axes = [*window.kept, *window.out]
-    heads = [
-        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", at)
-        for at, axis in enumerate(axes)
-    ]
-    heads[-1] += " {"
-    threads = f"#pragma omp parallel for{collapse(max(len(axes) - 1, 1))} schedule(static)"
-    return [threads, *heads, *(indent(line, len(axes)) for line in lines), indent("}", len(axes) - 1)]
+        result = function.fresh("average", "mean")
+        lines.append(f"const {window.kind} {result} = {window.divided(total, [seen] if seen else [])};")
+    return [*window.fixed, *lines, *window.results(result)]
 
 
-def _separated(window: _Window) -> list[str]:
+def _separated(window: Window) -> list[str]:
     """One output row: its input rows combined elementwise into a buffer, then the taps along the row."""
     kernel, function = window.kernel, window.function
     last = window.count - 1
@@ -195,14 +184,10 @@ def _separated(window: _Window) -> list[str]:
     counts: list[str] = []
     average = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
     for at in range(last):
-        tap, index = window.taps[at], window.source[at].index
         if average and window.guarded(at):
             counts.append(function.fresh("seen", "inside"))
             lines.insert(0, f"int64_t {counts[-1]} = 0;")
-        lines.append(indent(f"for (int64_t {tap} = 0; {tap} < {kernel.window[at]}; ++{tap}) {{", depth))
-        lines.append(indent(f"const int64_t {index} = {window.position(at, tap)};", depth + 1))
-        if window.guarded(at):
-            lines.append(indent(f"if ({index} < 0 || {index} >= {window.source[at].size}) continue;", depth + 1))
+        lines += [indent(line, depth) for line in window.tap_lines(at, "int64_t")]
         if average and window.guarded(at):
             lines.append(indent(f"++{counts[-1]};", depth + 1))
         closing.insert(0, indent("}", depth))
@@ -265,23 +250,16 @@ def _separated(window: _Window) -> list[str]:
     ]
     lines = [*window.fixed, *lines]
     axes = [*window.kept, *window.out[:-1]]
-    heads = [
-        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", at)
-        for at, axis in enumerate(axes)
-    ]
-    heads[-1] += " {"
     body = [
         f"std::vector<float> {memory}({source.size} + {result.size});",
         f"float *{row} = {memory}.data(), *{out} = {row} + {source.size};",
         f"#pragma omp for{collapse(len(axes))} schedule(static)",
-        *heads,
-        *(indent(line, len(axes)) for line in lines),
-        indent("}", len(axes) - 1),
+        *nest(axes, lines),
     ]
-    return ["#pragma omp parallel", "{", *(indent(line, 1) for line in body), "}"]
+    return region("#pragma omp parallel", body)
 
 
-def _per_dimension(window: _Window, counts: list[str], average: bool) -> list[str]:
+def _per_dimension(window: Window, counts: list[str], average: bool) -> list[str]:
     remaining = list(counts)
     found = []
     for at in range(window.count - 1):

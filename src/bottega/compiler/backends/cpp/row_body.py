@@ -45,8 +45,7 @@ def reduction_body(
     statements, (text,) = local.statements([body], [kind])
     if cache:
         text, statements = cache.leave(local, inside, body, text, statements)
-    for line in statements:
-        function.taken.discard(line.split(" = ")[0].split()[-1])
+    function.release(statements)
     result = result_kind(reduction.operation, kind)
     space.names[reduction.name] = (name, result)
     return ReductionBody(name, kind, result, axes, inside, lines, statements, text)

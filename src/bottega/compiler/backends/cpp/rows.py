@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, collapse, grain, head, indent, invariants, stores
+from bottega.compiler.backends.cpp.loop_text import better, block, collapse, head, heads, indent, nest, over, region, start_of
+from bottega.compiler.backends.cpp.map import grain, invariants, stores
 from bottega.compiler.backends.cpp.row_body import ReductionBody, element_loops, reduction_body
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import (
@@ -49,14 +50,11 @@ def write_along(space: RowSpace) -> list[str]:
     scratch = cache.declaration() if cache is not None else []
     if scratch:
         threads = threads.replace("parallel for", "for")
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(space.kept)]
-    heads[-1] += " {"
-    depth = len(space.kept)
-    whole = [*([threads] if threads else []), *heads, *(indent(line, depth) for line in lines), indent("}", depth - 1)]
+    whole = [*([threads] if threads else []), *nest(space.kept, lines)]
     if scratch:
         guard = grain(function, space.axes)
         whole[0] = whole[0].replace(guard, "")
-        return [f"#pragma omp parallel{guard}", "{", *(indent(line, 1) for line in [*scratch, *whole]), "}"]
+        return region(f"#pragma omp parallel{guard}", [*scratch, *whole])
     return whole
 
 
@@ -77,27 +75,18 @@ def _best(space: RowSpace, reduction: Reduction) -> str:
     return ""
 
 
-_START = {"sum": "0", "prod": "1", "any": "false", "all": "true"}
-
-
 def _plain(function: FunctionWriter, operation: str, body: ReductionBody, position: str) -> list[str]:
     name, kind, result, axes = body.name, body.kind, body.result, body.axes
     statements, text = body.statements, body.text
     wide = "double" if result == "float" and operation in ("sum", "prod") else result
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
+    start = start_of(operation, kind)
     if operation in ("sum", "prod"):
         update = [*statements, f"{name} {'+' if operation == 'sum' else '*'}= {text};"]
-        first = [f"{wide} {name} = {_START[operation]};"]
+        first = [f"{wide} {name} = {start};"]
     elif operation in ("any", "all"):
         update = [*statements, f"{name} = {name} {'||' if operation == 'any' else '&&'} {text};"]
-        first = [f"bool {name} = {_START[operation]};"]
+        first = [f"bool {name} = {start};"]
     else:
-        sign = ">" if "max" in operation else "<"
-        start = (
-            ("-INFINITY" if sign == ">" else "INFINITY")
-            if kind in ("float", "double")
-            else ("INT64_MIN" if sign == ">" else "INT64_MAX")
-        )
         best = function.fresh("best", "best_so_far") if operation.startswith("arg") else name
         first = [f"{kind} {best} = {start};"]
         one = function.fresh("candidate", "each")
@@ -106,16 +95,15 @@ def _plain(function: FunctionWriter, operation: str, body: ReductionBody, positi
             first.append(f"int64_t {name} = 0;")
             update = [
                 *statements,
-                f"if ({one} {sign} {best} || ({one} != {one} && {best} == {best})) {{",
+                f"if ({better(operation, one, best)}) {{",
                 f"  {best} = {one};",
                 f"  {name} = {position};",
                 "}",
             ]
         else:
-            update = [*statements, f"if ({one} {sign} {best} || {one} != {one}) {best} = {one};"]
+            update = [*statements, f"if ({one} {'>' if operation == 'max' else '<'} {best} || {one} != {one}) {best} = {one};"]
         function.taken.discard(one)
-    depth = len(axes) - 1
-    return [*first, *heads, *(indent(line, depth) for line in block(update))]
+    return [*first, *over(axes, update)]
 
 
 def _swept(function: FunctionWriter, operation: str, body: ReductionBody, split: bool, best: str) -> list[str]:
@@ -135,9 +123,6 @@ def _swept(function: FunctionWriter, operation: str, body: ReductionBody, split:
             *(indent(line, 1) for line in inner),
             "});",
         ]
-    start = {"max": "-INFINITY", "min": "INFINITY"}.get(operation, _START.get(operation, "0"))
-    if operation in ("max", "min") and kind == "int64_t":
-        start = "INT64_MIN" if operation == "max" else "INT64_MAX"
     wide = "double" if result == "float" and operation in ("sum", "prod") else result
     if operation in ("max", "min"):
         function.prelude.use(f"{operation}imum", kind)
@@ -149,8 +134,7 @@ def _swept(function: FunctionWriter, operation: str, body: ReductionBody, split:
     pragma = []
     if split and operation == "sum":
         pragma = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static) reduction(+ : {name})"]
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
-    return [f"{wide} {name} = {start};", *pragma, *heads, indent(update, len(axes) - 1)]
+    return [f"{wide} {name} = {start_of(operation, kind)};", *pragma, *heads(axes[:-1]), indent(update, len(axes) - 1)]
 
 
 def _row_results(space: RowSpace, emitter: CppEmitter) -> list[str]:
@@ -171,12 +155,8 @@ def _elements(space: RowSpace, emitter: CppEmitter, split: bool, cache: RowCache
     inner = [head(axes[-1]), *block(stores(local, inside, space.element_stores))]
     if len(axes) == 1:
         return [*lines, f"#pragma omp {'parallel for ' if split else ''}simd", *inner]
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
-    heads[-1] += " {"
-    if split:
-        heads.insert(0, f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)")
-    depth = len(axes) - 1
-    return [*lines, *heads, *(indent(line, depth) for line in [*more, "#pragma omp simd", *inner]), indent("}", depth - 1)]
+    threads = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)"] if split else []
+    return [*lines, *threads, *nest(axes[:-1], [*more, "#pragma omp simd", *inner])]
 
 
 def _shown(body: Expression, emitter: CppEmitter) -> list[View]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from bottega.compiler.backends.cpp.columns import COLUMN_TILES, TILE
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
+from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, heads, indent, nest, start_of
+from bottega.compiler.backends.cpp.map import pointers, stores
 from bottega.compiler.backends.cpp.row_space import FEW, LONG
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
@@ -18,7 +19,9 @@ from bottega.compiler.kernel import RUNNING, Scan
 CHUNKS = "scan_chunks"
 
 
-class _Run:
+class Run:
+    """The names of a scan's loops."""
+
     def __init__(self, function: FunctionWriter, kernel: Scan) -> None:
         self.function, self.kernel = function, kernel
         bodies = [kernel.element, *(store.body for store in kernel.stores)]
@@ -36,14 +39,12 @@ class _Run:
         self.wide = "double" if self.kind == "float" and kernel.operation in ("sum", "prod") else self.kind
         self.rank = len(kernel.kept) + 1
 
-    def start(self) -> str:
-        floats = self.kind in ("float", "double")
-        return {
-            "sum": "0",
-            "prod": "1",
-            "max": "-INFINITY" if floats else "INT64_MIN",
-            "min": "INFINITY" if floats else "INT64_MAX",
-        }[self.kernel.operation]
+        self.start = start_of(kernel.operation, self.kind)
+
+    def loop(self, begin: str = "0", end: str = "") -> str:
+        """The head of the loop along the row."""
+        index = self.along.index
+        return f"for (int64_t {index} = {begin}; {index} < {end or self.along.size}; ++{index})"
 
     def joined(self, held: str, text: str) -> str:
         if self.kernel.operation in ("sum", "prod"):
@@ -61,72 +62,56 @@ class _Run:
         emitter = CppEmitter(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
         taken = set(self.function.taken)
         statements, (text,) = emitter.statements([self.kernel.element], [self.kind])
-        names = {line.split(" = ")[0].split()[-1] for line in statements}
         simple = text if " " not in text or self.kernel.operation in ("max", "min") else f"({text})"
         step = f"{carry} = {self.joined(carry, simple)};"
         if self.kernel.operation in ("sum", "prod"):
             step = f"{carry} {'+' if self.kernel.operation == 'sum' else '*'}= {text};"
         done = stores(emitter, space, self.kernel.stores)
-        self.function.taken -= names - taken
-        return [*statements, *done, step] if self.kernel.exclusive else [*statements, step, *done]
+        self.function.release(statements, taken)
+        return [*statements, step, *done]
 
 
 def write_scan(function: FunctionWriter, kernel: Scan) -> list[str]:
-    run = _Run(function, kernel)
+    run = Run(function, kernel)
     across = next((axis for axis in run.kept if axis.step(kernel.stores[0].view) == 1 and axis.length >= 8), None)
     if COLUMN_TILES in function.passes and across is not None and run.along.step(kernel.stores[0].view) != 1:
         return _across(run, across)
     rows = math.prod(axis.length for axis in run.kept)
-    if CHUNKS in function.passes and rows <= FEW and run.along.length >= LONG and not kernel.reverse:
+    if CHUNKS in function.passes and rows <= FEW and run.along.length >= LONG:
         return _chunks(run)
     return _plain(run)
 
 
-def _loop(run: _Run, begin: str = "0", end: str = "") -> tuple[str, str]:
-    """The head of the loop along the row, and the position that stands for its index when it runs from the end."""
-    axis = run.along
-    if not run.kernel.reverse:
-        return f"for (int64_t {axis.index} = {begin}; {axis.index} < {end or axis.size}; ++{axis.index})", ""
-    return f"for (int64_t {axis.index} = {axis.size} - 1; {axis.index} >= 0; --{axis.index})", ""
-
-
-def _plain(run: _Run) -> list[str]:
+def _plain(run: Run) -> list[str]:
     carry = run.function.fresh("carry", "running", "carried")
-    loop, _ = _loop(run)
-    lines = [f"{run.wide} {carry} = {run.start()};", loop, *block(run.body(carry))]
-    if not run.kept:
-        return lines
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(run.kept)]
-    heads[-1] += " {"
-    threads = f"#pragma omp parallel for{collapse(len(run.kept))} schedule(static)"
-    return [threads, *heads, *(indent(line, len(run.kept)) for line in lines), indent("}", len(run.kept) - 1)]
+    lines = [f"{run.wide} {carry} = {run.start};", run.loop(), *block(run.body(carry))]
+    threads = [f"#pragma omp parallel for{collapse(len(run.kept))} schedule(static)"] if run.kept else []
+    return [*threads, *nest(run.kept, lines)]
 
 
-def _across(run: _Run, column: Axis) -> list[str]:
+def _across(run: Run, column: Axis) -> list[str]:
     function = run.function
     outer = [axis for axis in run.kept if axis is not column]
     start, end, carry = function.fresh("start", "first"), function.fresh("end", "stop"), function.fresh("carry", "running")
     loop = f"for (int64_t {column.index} = {start}; {column.index} < {end}; ++{column.index})"
-    along, _ = _loop(run)
     wide = run.wide if run.along.length > 2048 else run.kind
     fill = f"{wide} {carry}[{TILE}] = {{}};" if run.kernel.operation == "sum" else f"{wide} {carry}[{TILE}];"
     lines = [f"const int64_t {end} = std::min<int64_t>({start} + {TILE}, {column.size});", fill]
     if run.kernel.operation != "sum":
-        lines.append(f"std::fill({carry}, {carry} + {TILE}, {run.start()});")
+        lines.append(f"std::fill({carry}, {carry} + {TILE}, {run.start});")
     lines += [
-        along + " {",
+        run.loop() + " {",
         "  #pragma omp simd",
         indent(loop, 1),
         *(indent(line, 1) for line in block(run.body(f"{carry}[{column.index} - {start}]"))),
         "}",
     ]
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(outer)]
-    heads.append(indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE}) {{", len(outer)))
-    threads = f"#pragma omp parallel for{collapse(len(heads))} schedule(static)"
-    return [threads, *heads, *(indent(line, len(heads)) for line in lines), indent("}", len(heads) - 1)]
+    tiles = indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE})", len(outer))
+    loops = [*heads(outer), tiles]
+    return [f"#pragma omp parallel for{collapse(len(loops))} schedule(static)", *braced(loops, lines)]
 
 
-def _chunks(run: _Run) -> list[str]:
+def _chunks(run: Run) -> list[str]:
     """Each chunk's own result first, then what came before it, then every chunk from there."""
     function = run.function
     names = {name: function.fresh(name, f"{name}_") for name in ("chunk", "chunks", "before", "part", "total", "carry", "held")}
@@ -138,27 +123,24 @@ def _chunks(run: _Run) -> list[str]:
     emitter = CppEmitter(function, space.place, {}, index_names(axes, run.rank))
     taken = set(function.taken)
     statements, (text,) = emitter.statements([run.kernel.element], [run.kind])
-    function.taken -= {line.split(" = ")[0].split()[-1] for line in statements} - taken
+    function.release(statements, taken)
     sign = {"sum": "+", "prod": "*"}.get(run.kernel.operation)
     update = f"{total} {sign}= {text};" if sign else f"{total} = {run.joined(total, text)};"
     simd = [f"#pragma omp simd reduction({sign} : {total})"] if sign else []
-    parts = f"for (int64_t {part} = 0; {part} < {chunks}; ++{part}) {{"
+    parts = [f"for (int64_t {part} = 0; {part} < {chunks}; ++{part})"]
     first = [
-        f"{run.wide} {total} = {run.start()};",
+        f"{run.wide} {total} = {run.start};",
         *simd,
-        _loop(run, begin, end)[0],
+        run.loop(begin, end),
         *block([*statements, update]),
         f"{before}[{part}] = {total};",
     ]
     shift = [
-        f"{run.wide} {carry} = {run.start()};",
-        parts,
-        f"  const {run.wide} {names['held']} = {before}[{part}];",
-        f"  {before}[{part}] = {carry};",
-        f"  {carry} = {run.joined(carry, names['held'])};",
-        "}",
+        f"const {run.wide} {names['held']} = {before}[{part}];",
+        f"{before}[{part}] = {carry};",
+        f"{carry} = {run.joined(carry, names['held'])};",
     ]
-    second = [f"{run.wide} {total} = {before}[{part}];", _loop(run, begin, end)[0], *block(run.body(total))]
+    second = [f"{run.wide} {total} = {before}[{part}];", run.loop(begin, end), *block(run.body(total))]
     parallel = "#pragma omp parallel for schedule(static)"
     lines = [
         f"const int64_t {chunk} = 16384, {chunks} = ({run.along.size} + {chunk} - 1) / {chunk};",
@@ -166,17 +148,10 @@ def _chunks(run: _Run) -> list[str]:
     ]
     inside = [
         parallel,
-        parts,
-        *(indent(line, 1) for line in first),
-        "}",
-        *shift,
+        *braced(parts, first),
+        f"{run.wide} {carry} = {run.start};",
+        *braced(parts, shift),
         parallel,
-        parts,
-        *(indent(line, 1) for line in second),
-        "}",
+        *braced(parts, second),
     ]
-    if not run.kept:
-        return lines + inside
-    heads = [indent(head(axis), depth) for depth, axis in enumerate(run.kept)]
-    heads[-1] += " {"
-    return [*lines, *heads, *(indent(line, len(run.kept)) for line in inside), indent("}", len(run.kept) - 1)]
+    return [*lines, *nest(run.kept, inside)]

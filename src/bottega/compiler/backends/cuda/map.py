@@ -151,8 +151,7 @@ def _vector(function: FunctionWriter, kernel: Map, axis: Axis) -> Launch:
         {node: (name, compute_type(node.dtype)) for node, name in names.items()},
     )
     statements, (text,) = inner.statements([store.body], ["float"])
-    for line in statements:
-        function.taken.discard(line.split(" = ")[0].split()[-1])
+    function.release(statements)
     called = function.fresh(f"{function.name.removesuffix('_kernel')}_element", "element")
     scalars = [(kind, name) for name, (kind, _) in function.numbers.items() if name != axis.size]
     parameters = [*(f"float {name}" for name in dict.fromkeys(names.values())), *(f"{kind} {name}" for kind, name in scalars)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bottega.compiler.backends.cpp.columns import lies_across
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, fixed, indent, invariants, stores
+from bottega.compiler.backends.cpp.loop_text import better, block, heads, indent, over, start_of
+from bottega.compiler.backends.cpp.map import invariants, stores
 from bottega.compiler.backends.cpp.row_body import element_loops, reduction_body
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import RowSpace, result_kind, row_space, spelled
@@ -41,23 +42,17 @@ def write_rows(function: FunctionWriter, kernel: RowProgram) -> Launch:
     return _along(space) if lies_across(space) is None else _serial(space)
 
 
-def _join(function: FunctionWriter, operation: str, kind: str) -> tuple[str, str]:
-    """How two partial results become one, as text with JOIN(a, b) filled in, and the neutral element."""
+def _join(function: FunctionWriter, operation: str, kind: str) -> str:
+    """How two partial results, A and B, become one."""
     if operation in ("max", "min"):
         function.prelude.use(f"{operation}imum", kind)
-        floats = kind in ("float", "double")
-        neutral = (
-            ("-INFINITY" if operation == "max" else "INFINITY")
-            if floats
-            else ("INT64_MIN" if operation == "max" else "INT64_MAX")
-        )
-        return f"{operation}imum(A, B)", neutral
-    return {"sum": ("A + B", "0"), "prod": ("A * B", "1"), "any": ("A || B", "false"), "all": ("A && B", "true")}[operation]
+        return f"{operation}imum(A, B)"
+    return {"sum": "A + B", "prod": "A * B", "any": "A || B", "all": "A && B"}[operation]
 
 
 def _reducer(function: FunctionWriter, operation: str, kind: str, warp: bool) -> str:
-    join, neutral = _join(function, operation, kind)
-    text = (_WARP if warp else _BLOCK).replace("TYPE", kind).replace("NEUTRAL", neutral)
+    join = _join(function, operation, kind)
+    text = (_WARP if warp else _BLOCK).replace("TYPE", kind).replace("NEUTRAL", start_of(operation, kind))
     text = text.replace(
         "JOIN(v, __shfl_xor_sync(0xffffffffu, v, offset))",
         join.replace("A", "v").replace("B", "__shfl_xor_sync(0xffffffffu, v, offset)"),
@@ -69,14 +64,9 @@ def _reducer(function: FunctionWriter, operation: str, kind: str, warp: bool) ->
 
 
 def _update(function: FunctionWriter, operation: str, kind: str, held: str, text: str) -> str:
-    join, _ = _join(function, operation, kind)
     if operation in ("sum", "prod"):
         return f"{held} {'+' if operation == 'sum' else '*'}= {text};"
-    return (
-        f"{held} = {join.replace('A', held, 1).replace('B', text)};"
-        if operation in ("max", "min")
-        else f"{held} = {held} {'||' if operation == 'any' else '&&'} {text};"
-    )
+    return f"{held} = {_join(function, operation, kind).replace('A', held, 1).replace('B', text)};"
 
 
 def _loop(axis: Axis, first: str, step: str) -> str:
@@ -84,11 +74,7 @@ def _loop(axis: Axis, first: str, step: str) -> str:
 
 
 def _heads(axes: list[Axis], first: str, step: str) -> list[str]:
-    lines = [
-        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
-        for depth, axis in enumerate(axes[:-1])
-    ]
-    return [*lines, indent(_loop(axes[-1], first, step), len(axes) - 1)]
+    return [*heads(axes[:-1]), indent(_loop(axes[-1], first, step), len(axes) - 1)]
 
 
 def _along(space: RowSpace) -> Launch:
@@ -143,9 +129,8 @@ def _reduction(
     function = space.function
     body = reduction_body(space, emitter, reduction, cache)
     name, result, axes = body.name, body.result, body.axes
-    _, neutral = _join(function, reduction.operation, result)
     update = _update(function, reduction.operation, result, name, body.text)
-    lines = [*body.lines, f"{result} {name} = {neutral};", *_heads(axes, first, step)]
+    lines = [*body.lines, f"{result} {name} = {start_of(reduction.operation, result)};", *_heads(axes, first, step)]
     lines += [indent(line, len(axes) - 1) for line in block([*body.statements, update])]
     lines.append(f"{name} = {_reducer(function, reduction.operation, result, warp)}({name});")
     space.names[reduction.name] = (name, result)
@@ -174,12 +159,7 @@ def _serial(space: RowSpace) -> Launch:
     if space.element_stores:
         bodies: list[Expression] = [store.body for store in space.element_stores]
         lines += invariants(emitter, bodies, space.reduced)
-        heads = [
-            indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
-            for depth, axis in enumerate(space.reduced)
-        ]
-        body = block(stores(emitter, LoopSpace(function, space.axes), space.element_stores))
-        lines += [*heads, *(indent(line, len(heads) - 1) for line in body)]
+        lines += over(space.reduced, stores(emitter, LoopSpace(function, space.axes), space.element_stores))
     if not space.kept:
         raise Refusal("the place of an extreme over a whole tensor is not written in CUDA")
     rows = " * ".join(axis.size for axis in space.kept)
@@ -205,35 +185,23 @@ def _thread_reduction(space: RowSpace, emitter: CppEmitter, reduction: Reduction
     )
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
     statements, (text,) = local.statements([body], [kind])
-    for line in statements:
-        function.taken.discard(line.split(" = ")[0].split()[-1])
-    heads = [
-        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
-        for depth, axis in enumerate(space.reduced)
-    ]
+    function.release(statements)
     if operation.startswith("arg"):
-        sign = ">" if operation == "argmax" else "<"
         best, one = function.fresh("best", "best_so_far"), function.fresh("candidate", "each")
-        floats = kind in ("float", "double")
-        start = ("-INFINITY" if sign == ">" else "INFINITY") if floats else ("INT64_MIN" if sign == ">" else "INT64_MAX")
         place = LoopSpace(function, space.axes).place(space.position)
-        lines += [f"{kind} {best} = {start};", f"int64_t {name} = 0;"]
+        lines += [f"{kind} {best} = {start_of(operation, kind)};", f"int64_t {name} = 0;"]
         update = [
             *statements,
             f"const {kind} {one} = {text};",
-            f"if ({one} {sign} {best} || ({one} != {one} && {best} == {best})) {{",
+            f"if ({better(operation, one, best)}) {{",
             f"  {best} = {one};",
             f"  {name} = {place};",
             "}",
         ]
         function.taken.discard(one)
     else:
-        _, neutral = _join(function, operation, result)
-        lines.append(f"{result} {name} = {neutral};")
+        lines.append(f"{result} {name} = {start_of(operation, result)};")
         update = [*statements, _update(function, operation, result, name, text)]
-    lines += [*heads, *(indent(line, len(heads) - 1) for line in block(update))]
+    lines += over(space.reduced, update)
     space.names[reduction.name] = (name, result)
     return lines
-
-
-__all__ = ["fixed", "write_rows"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.map import block, indent, stores
-from bottega.compiler.backends.cpp.pool import _combine, _neutral, _Window
-from bottega.compiler.backends.cpp.scan import _loop, _Run
+from bottega.compiler.backends.cpp.loop_text import block, braced
+from bottega.compiler.backends.cpp.map import stores
+from bottega.compiler.backends.cpp.pool import Window, window_lines
+from bottega.compiler.backends.cpp.scan import Run
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
 from bottega.compiler.kernel import RUNNING, Pool, Scan
@@ -35,34 +36,9 @@ __device__ float block_scan(float v, float& total) {
 
 
 def write_pool(function: FunctionWriter, kernel: Pool) -> Launch:
-    window = _Window(function, kernel)
-    total = function.fresh("best" if kernel.operation == "max" else "sum", "window")
-    counted = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
-    counted = counted and any(window.guarded(at) for at in range(window.count))
-    seen = function.fresh("seen", "inside") if counted else ""
-    statements, text = window.element()
-    lines = [f"{window.kind} {total} = {_neutral(window)};", *([f"int {seen} = 0;"] if seen else [])]
-    closing: list[str] = []
-    for at in range(window.count):
-        tap, index = window.taps[at], window.source[at].index
-        lines.append(indent(f"for (int {tap} = 0; {tap} < {kernel.window[at]}; ++{tap}) {{", at))
-        lines.append(indent(f"const int64_t {index} = {window.position(at, tap)};", at + 1))
-        if window.guarded(at):
-            lines.append(indent(f"if ({index} < 0 || {index} >= {window.source[at].size}) continue;", at + 1))
-        closing.insert(0, indent("}", at))
-    update = [*statements, _combine(window, total, text), *([f"++{seen};"] if seen else [])]
-    lines += [*(indent(line, window.count) for line in update), *closing]
-    result = total
-    if kernel.operation == "average":
-        result = function.fresh("average", "mean")
-        lines.append(
-            f"const {window.kind} {result} = {window.divided(total, [seen] if seen else [])};".replace(
-                "std::min<int64_t>", "min"
-            )
-        )
-    lines = [*window.fixed, *lines, *window.results(result)]
-    axes = [*window.kept, *window.out]
-    return _per_thread(function, axes, lines)
+    window = Window(function, kernel)
+    lines = [line.replace("std::min<int64_t>", "min") for line in window_lines(window, "int")]
+    return _per_thread(function, [*window.kept, *window.out], lines)
 
 
 def _per_thread(function: FunctionWriter, axes: list[Axis], lines: list[str]) -> Launch:
@@ -73,17 +49,16 @@ def _per_thread(function: FunctionWriter, axes: list[Axis], lines: list[str]) ->
 
 
 def write_scan(function: FunctionWriter, kernel: Scan) -> Launch:
-    run = _Run(function, kernel)
+    run = Run(function, kernel)
     along = run.along.step(kernel.stores[0].view) == 1
     if BLOCK_SCAN in function.passes and along and kernel.operation == "sum" and run.kind == "float" and run.along.length >= 64:
         return _block(run)
     carry = function.fresh("carry", "running")
-    loop, _ = _loop(run)
-    lines = [f"{run.wide} {carry} = {run.start()};", loop, *block(run.body(carry))]
+    lines = [f"{run.wide} {carry} = {run.start};", run.loop(), *block(run.body(carry))]
     return _per_thread(function, run.kept, lines)
 
 
-def _block(run: _Run) -> Launch:
+def _block(run: Run) -> Launch:
     """A block walks its row tile by tile; every tile is scanned by all its threads and added to what was carried."""
     function, kernel = run.function, run.kernel
     function.prelude.add("block_scan", _SCAN)
@@ -106,22 +81,19 @@ def _block(run: _Run) -> Launch:
     statements, (text,) = element.statements([kernel.element], [run.kind])
     result = CppEmitter(function, space.place, {RUNNING: (running, run.kind)}, index_names(axes, run.rank))
     out = stores(result, space, kernel.stores)
-    place = f"{axis.size} - 1 - {step}" if kernel.reverse else step
     body = [
-        f"const int64_t {step} = {start} + threadIdx.x, {axis.index} = {place};",
+        f"const int64_t {step} = {start} + threadIdx.x, {axis.index} = {step};",
         f"float {value} = 0.f, {total};",
         f"if ({step} < {axis.size})",
         *block([*statements, f"{value} = {text};"]),
-        f"const float {running} = {carry} + block_scan({value}, {total}){f' - {value}' if kernel.exclusive else ''};",
+        f"const float {running} = {carry} + block_scan({value}, {total});",
         f"if ({step} < {axis.size})",
         *block(out),
         f"{carry} += {total};",
     ]
     lines = [
         f"float {carry} = 0.f;",
-        f"for (int64_t {start} = 0; {start} < {axis.size}; {start} += blockDim.x) {{",
-        *(indent(line, 1) for line in body),
-        "}",
+        *braced([f"for (int64_t {start} = 0; {start} < {axis.size}; {start} += blockDim.x)"], body),
     ]
     if not run.kept:
         return Launch(lines, "1", "1024")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.backends.triton.direct_convolution import LETTERS, SIZES, UNROLLED
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
@@ -17,6 +16,10 @@ from bottega.compiler.loops import Loop
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 BLOCK = 512
+LETTERS = {1: "x", 2: "yx", 3: "zyx"}
+SIZES = {1: "L", 2: "HW", 3: "DHW"}
+UNROLLED = 64
+"""Windows of more taps are walked, not unrolled."""
 
 
 class _Flat(IndexSpace):
@@ -24,10 +27,10 @@ class _Flat(IndexSpace):
 
     flat: str = ""
 
-    def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
+    def offset(self, view: View) -> str:
         if view.strides == contiguous_strides(self.shape) and not view.offset:
             return self.flat
-        return super().offset(view, skip)
+        return super().offset(view)
 
 
 def joined(sizes: list[str]) -> str:

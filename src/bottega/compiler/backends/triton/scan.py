@@ -38,17 +38,13 @@ def write_scan(file: FileWriter, kernel: Scan) -> None:
     packed = file.on("short_rows_packed") and not outer and kernel.length <= 512 and math.prod(kernel.kept) > 1
     tile = outer or packed
     row, column, mask = writer.fresh("row"), writer.fresh("column"), writer.fresh("mask")
-    earlier = writer.fresh("before") if kernel.exclusive else column
     indices, sizes = numbered_names(writer, len(kept), row, "rows")
     length = Loop(kernel.length, (len(kernel.kept),))
     extent = "columns"
     rows = AxisGroup(row, kept, indices, sizes, "rows")
-    source = IndexSpace(writer, shape, [*inputs, *outputs], [rows, AxisGroup(earlier, [length], [earlier], [extent], extent)])
-    target = IndexSpace(writer, shape, [*inputs, *outputs], [rows, AxisGroup(column, [length], [column], [extent], extent)])
-    source.touch(inputs, [kernel.element])
-    target.touch(outputs, bodies)
-    source.needed |= target.needed
-    columns = target.size(COLUMN, 0)
+    space = IndexSpace(writer, shape, [*inputs, *outputs], [rows, AxisGroup(column, [length], [column], [extent], extent)])
+    space.touch([*inputs, *outputs], [kernel.element, *bodies])
+    columns = space.size(COLUMN, 0)
     writer.indexes([*inputs, *outputs])
     line = writer.line
     axis = 0 if outer or not tile else 1
@@ -61,7 +57,7 @@ def write_scan(file: FileWriter, kernel: Scan) -> None:
     else:
         width = writer.constexpr("BLOCK", "")
         line(f"{row} = tl.program_id(0)")
-    source.define(ROW)
+    space.define(ROW)
     integer = kind_of(kernel.dtype) != "float"
     neutral = NEUTRAL[kernel.operation] if not integer else {"sum": "0", "prod": "1"}.get(kernel.operation, "0")
     dtype = "int64" if integer else "float64" if kernel.dtype == "float64" else "float32"
@@ -75,25 +71,21 @@ def write_scan(file: FileWriter, kernel: Scan) -> None:
         writer.depth += 1
     lanes = f"tl.arange(0, {width})" + (("[:, None]" if outer else "[None, :]") if tile else "")
     place = f"{start} + {lanes}" if looped else lanes
-    line(f"{column} = {f'{columns} - 1 - ({place})' if kernel.reverse else place}")
-    bound = f"{column} >= 0" if kernel.reverse else f"{column} < {columns}"
-    line(f"{mask} = {f'({row} < {target.total(ROW)}) & ({bound})' if tile else bound}")
-    own = mask
-    if kernel.exclusive:
-        line(f"{earlier} = {column} {'+' if kernel.reverse else '-'} 1")
-        own = f"{mask} & ({earlier} {f'< {columns}' if kernel.reverse else '>= 0'})"
+    line(f"{column} = {place}")
+    bound = f"{column} < {columns}"
+    line(f"{mask} = {f'({row} < {space.total(ROW)}) & ({bound})' if tile else bound}")
 
     def masks(along: frozenset[int]) -> str:
         if COLUMN in along:
-            return own
-        return f"{row} < {target.total(ROW)}" if tile and ROW in along else ""
+            return mask
+        return f"{row} < {space.total(ROW)}" if tile and ROW in along else ""
 
     emitter = TritonEmitter(
-        writer, reader(source, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), source.index_of
+        writer, reader(space, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), space.index_of
     )
     text = emitter.write([kernel.element])[0]
     if neutral not in ("0.0", "0") or not text.isidentifier():
-        text = f"tl.where({own}, {text}, {neutral})"
+        text = f"tl.where({mask}, {text}, {neutral})"
     value = text if text.isidentifier() else writer.fresh("element")
     if value != text:
         line(f"{value} = {text}")
@@ -117,14 +109,12 @@ def write_scan(file: FileWriter, kernel: Scan) -> None:
             file.helpers.add(function)
             reduced = f"tl.reduce({value}, {axis}, {function}{keep})"
             line(f"{carry} *= {reduced}" if sign else f"{carry} = {function}({carry}, {reduced})")
-    tail = TritonEmitter(
-        writer, reader(target, lambda along: mask if COLUMN in along else masks(along), lambda node: ""), target.index_of
-    )
+    tail = TritonEmitter(writer, reader(space, masks, lambda node: ""), space.index_of)
     tail.names[RUNNING] = running
     tail.kinds[RUNNING] = kind_of(kernel.dtype)
-    store(target, tail, list(kernel.stores), lambda along: mask)
+    store(space, tail, list(kernel.stores), lambda along: mask)
     writer.depth = depth
-    _launch(file, writer, target, kernel, outer, looped, tile, width, height, columns)
+    _launch(file, writer, space, kernel, outer, looped, tile, width, height, columns)
 
 
 def _launch(file, writer, target, kernel, outer, looped, tile, width, height, columns) -> None:  # type: ignore[no-untyped-def]

@@ -22,6 +22,7 @@ def conv_kernel(
     KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
     PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DD: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr,
     UD: tl.constexpr, UH: tl.constexpr, UW: tl.constexpr, FD: tl.constexpr, FH: tl.constexpr, FW: tl.constexpr,
+    RD: tl.constexpr, RH: tl.constexpr, RW: tl.constexpr,
     FLAT: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
     across, piece = tl.cdiv(OC, BN), index_program(1, LARGE)
@@ -50,9 +51,11 @@ def conv_kernel(
     channel, phase = group * (OC // (UD * UH * UW)) + oc // (UD * UH * UW), oc % (UD * UH * UW)
     if bias_ptr is not None:
         acc += tl.where(piece == 0, tl.load(bias_ptr + channel, mask=oc < OC, other=0.0), 0.0)
-    d, h, w = od * UD + phase // (UH * UW), oh * UH + phase // UW % UH, ow * UW + phase % UW
+    d, h, w = od * UD - RD + phase // (UH * UW), oh * UH - RH + phase // UW % UH, ow * UW - RW + phase % UW
     at = (((n * (G * OC // (UD * UH * UW)) + channel) * FD + d) * FH + h) * FW + w
     inside = (pixel < pixels) & (oc < OC) & (d < FD) & (h < FH) & (w < FW)
+    if RD + RH + RW > 0:
+        inside = inside & (d >= 0) & (h >= 0) & (w >= 0)
     tl.store(out_ptr + piece * size + at, acc, mask=inside)
 
 
@@ -73,8 +76,9 @@ def conv_tiles(pixels, groups, OC, C, depth, flat, deep=False):
     return 128, 128, 64 if C % 64 == 0 or 32 < C < 64 else 32, 1, 8
 
 
-def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1):
-    """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels."""
+def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1, rest=(0, 0, 0)):
+    """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels, rest: the first of
+    them that are left out."""
     x, (N, _, *planes), (OC, C) = x.contiguous(), x.shape, weight.shape[:2]
     deep = taps[0] > 1
     fewest = 12 if deep else 16
@@ -84,7 +88,7 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
         packed = torch.nn.functional.pad(packed, (0, -packed.shape[1] % 16))
     else:
         packed = weight.permute(2, 3, 4, 0, 1).contiguous()
-    places = [triton.cdiv(f, u) for f, u in zip(size, up)]
+    places = [triton.cdiv(f + r, u) for f, u, r in zip(size, up, rest)]
     pixels, width = N * places[0] * places[1] * places[2], OC // groups
     BM, BN, BK, split, warps = conv_tiles(pixels, groups, width, C, packed.numel() // OC, flat, deep)
     dtype = x.dtype if split == 1 else torch.float32
@@ -92,7 +96,7 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
     grid = (triton.cdiv(pixels, BM) * groups * triton.cdiv(width, BN), split)
     conv_kernel[grid](
         x, packed, bias, out, pixels, out[0].numel(), groups, width, C, *planes, *places, *taps,
-        *stride, *padding, *dilation, *up, *size, FLAT=flat, SPLIT=split, BM=BM, BN=BN, BK=BK,
+        *stride, *padding, *dilation, *up, *size, *rest, FLAT=flat, SPLIT=split, BM=BM, BN=BN, BK=BK,
         LARGE=index_is_large(x, packed, out), num_warps=warps,
     )  # fmt: skip
     return out[0] if split == 1 else out.sum(0).to(x.dtype)

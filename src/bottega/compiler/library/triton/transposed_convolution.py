@@ -15,15 +15,14 @@ from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_i
 def transposed_product(x, weight, bias, size, s, pad, d, groups):
     """x (N, C, D, H, W) by weights (C, channels of a group, *taps), where no stride is dilated."""
     (_, width, *taps), share = weight.shape, weight.shape[0] // groups
-    # Output q * stride + phase takes the taps that lie a stride apart, last first.
-    before, after = [-p % v for p, v in zip(pad, s)], [(p - k) % v for p, k, v in zip(pad, taps, s)]
-    edges = [edge for pair in zip(before[::-1], after[::-1]) for edge in pair]
+    # Output q * stride + phase, counted before the padding is cut off, takes the taps that lie a stride apart, last first.
+    edges = [edge for k, v in zip(taps[::-1], s[::-1]) for edge in (0, -k % v)]
     weight = torch.nn.functional.pad(weight, edges)
     t = [k // v for k, v in zip(weight.shape[2:], s)]
     weight = weight.reshape(groups, share, width, t[0], s[0], t[1], s[1], t[2], s[2]).flip(3, 5, 7)
     weight = weight.permute(0, 2, 4, 6, 8, 1, 3, 5, 7).reshape(-1, share, *t)
-    start = [e * (k - 1) - (p + v - 1) // v for e, k, p, v in zip(d, t, pad, s)]
-    return conv_product(x, weight, bias, size, t, (1, 1, 1), start, d, s, groups)
+    start, rest = [e * (k - 1) - p // v for e, k, p, v in zip(d, t, pad, s)], [p % v for p, v in zip(pad, s)]
+    return conv_product(x, weight, bias, size, t, (1, 1, 1), start, d, s, groups, rest)
 
 
 def transposed_by_kernel(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
