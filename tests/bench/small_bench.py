@@ -115,7 +115,9 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     """One device for each judge."""
     waiting = list(judges)
 
-    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
+    def shard(
+        device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None, host: Any = None
+    ) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = waiting.pop(0)  # type: ignore[assignment]

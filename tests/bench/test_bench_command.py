@@ -39,7 +39,7 @@ def script(messages, sampling):
     expression = KERNELS[body] if turn else "0 * x[i]"
     return "summary: a loop.\\n```python\\n" + {text!r}.replace("EXPRESSION", expression) + "```\\n"
 """
-USED = ["--samples", "2", "--turns", "2", "quick=true", "at_once=1", "only=1_Relu"]
+USED = ["--samples", "2", "turns=2", "quick=true", "at_once=1", "only=1_Relu"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:

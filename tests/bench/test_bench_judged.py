@@ -37,7 +37,9 @@ class Borrowed:
 
 @pytest.fixture(scope="module")
 def borrowed(judge: Judge) -> Any:
-    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
+    def shard(
+        device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None, host: Any = None
+    ) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = Borrowed(judge)  # type: ignore[assignment]
@@ -123,7 +125,9 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
     """With two judges of their own on this CPU; the first is closed under the run once it has given a verdict."""
     tasks, theirs, made = task_folder(tmp_path), tmp_path / "theirs", []
 
-    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
+    def shard(
+        device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None, host: Any = None
+    ) -> Shard:
         made.append(Shard(device, judging, workers, known))
         return made[-1]
 

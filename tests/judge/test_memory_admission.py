@@ -101,6 +101,7 @@ def test_an_open_task_has_claimed_what_it_was_estimated_to_need(admitting: Judge
     assert sizes(admitting) == [4 * 2 * 64 * 64 * 4 + FIXED_BYTES]
 
 
+@pytest.mark.rotates
 def test_idle_tasks_make_room_the_one_unused_for_longest_first(admitting: Judge, gpu: PretendGpu) -> None:
     gpu.set(int(7 * GIB), 0)  # three small tasks
     for factor in (2, 3, 4, 5):
@@ -109,6 +110,7 @@ def test_idle_tasks_make_room_the_one_unused_for_longest_first(admitting: Judge,
     assert "times 5" in {session.task.name for session in admitting._pool.idle}
 
 
+@pytest.mark.rotates
 def test_a_judge_that_does_nothing_gives_way_to_another_process(admitting: Judge, tmp_path: Path) -> None:
     assert admitting.judge(task(), candidate()).correct
     assert sizes(admitting)
@@ -120,6 +122,7 @@ def test_a_judge_that_does_nothing_gives_way_to_another_process(admitting: Judge
     assert admitting._pool.idle == []
 
 
+@pytest.mark.rotates
 def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge, tmp_path: Path) -> None:
     slow = task(2, "__import__('time').sleep(0.3)")
     found: list[bool] = []
@@ -146,6 +149,7 @@ def test_a_task_that_no_such_gpu_can_hold_is_refused_with_the_figures(admitting:
     )
 
 
+@pytest.mark.rotates
 def test_a_task_that_finds_no_memory_is_tried_alone_and_then_refused(admitting: Judge, gpu: PretendGpu) -> None:
     hungry = task(2, f"if type(x) is torch.Tensor: {NO_MEMORY}")  # not while it is estimated
     admitting.judge(task(3), candidate(3))
@@ -157,6 +161,7 @@ def test_a_task_that_finds_no_memory_is_tried_alone_and_then_refused(admitting: 
     assert sizes(admitting) == []
 
 
+@pytest.mark.rotates
 def test_nobody_is_blamed_where_other_processes_hold_the_gpu(
     admitting: Judge, gpu: PretendGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +174,7 @@ def test_nobody_is_blamed_where_other_processes_hold_the_gpu(
     assert sizes(admitting) == []
 
 
+@pytest.mark.rotates
 def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
     """It fails in the first controller that draws its inputs, which leaves a mark where controllers may write."""
     mark = os.path.join(admitting._pool.machine().cache, f"opened-once-{os.getpid()}")
@@ -190,12 +196,14 @@ def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admittin
     assert sizes(admitting) == []
 
 
+@pytest.mark.rotates
 def test_a_candidate_that_takes_all_the_memory_alone_on_the_gpu_has_itself_to_blame(admitting: Judge) -> None:
     verdict = admitting.judge(task(), candidate(2, NO_MEMORY))
     assert verdict.outcome == "runtime_error", verdict.diagnosis
     assert "out of memory" in verdict.diagnosis
 
 
+@pytest.mark.rotates
 def test_candidates_of_one_task_share_it_while_nobody_has_waited_for_long(admitting: Judge, tmp_path: Path) -> None:
     verdicts = admitting.judge_many(task(), [candidate(2), candidate(3), candidate(2)])
     assert [verdict.correct for verdict in verdicts] == [True, False, True]
@@ -232,6 +240,7 @@ def test_an_estimate_beyond_the_gpu_is_tried_alone(gpu: PretendGpu) -> None:
     found.claim.release()
 
 
+@pytest.mark.rotates
 def test_a_task_that_was_checked_waits_a_while_for_its_first_candidate(admitting: Judge, tmp_path: Path) -> None:
     slow = task(2, "__import__('time').sleep(0.3)")
     looking = threading.Thread(target=lambda: admitting.fitness(slow))
@@ -248,6 +257,7 @@ def test_a_task_that_was_checked_waits_a_while_for_its_first_candidate(admitting
         other.kill()
 
 
+@pytest.mark.rotates
 def test_a_task_that_was_checked_gives_way_when_nobody_comes(admitting: Judge, tmp_path: Path) -> None:
     admitting.fitness(task())
     other = Holder(tmp_path, 23.5)

@@ -21,16 +21,17 @@ from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.session import BenchFinished, run_session
 from bottega.bench.settings import BenchSettings
-from bottega.bench.shard import devices_named
+from bottega.bench.shard import LOCAL, DeviceHost, devices_named
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.judge.remote import RemoteDevices
 
 WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
-OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "workers", "quiet", "json"}
+OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "server", "workers", "quiet", "json"}
 OF_WRITING = {
     "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
@@ -50,7 +51,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
 
     A model over KernelBench's first two levels, four samples of three turns each, on every GPU of the machine:
 
-        bottega bench KernelBench levels=1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 --samples 4 --turns 3 --device all --out run
+        bottega bench KernelBench levels=1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 --samples 4 turns=3 --device all --out run
 
     The same with the skills that come along, or with your own, for `bottega compare`; a kernel that both runs wrote is judged once:
 
@@ -64,6 +65,10 @@ def bench_command(given: Given[BenchSettings]) -> None:
     Two kernels of your own, for two built-in tasks, on this CPU; the files are `mine/star_relu.py` and `mine/rms_norm_rows.py`:
 
         bottega bench builtin:star_relu builtin:rms_norm_rows --candidates mine --out run-mine
+
+    The same on a GPU that this machine does not have, by a `bottega serve` that does:
+
+        bottega bench builtin:star_relu builtin:rms_norm_rows --candidates mine --server https://judge.example.org --out run-there
 
     Is a published record true? Judge a tenth of it again:
 
@@ -79,12 +84,17 @@ def bench_command(given: Given[BenchSettings]) -> None:
     written. 130: interrupted; run it again.
     """
     settings = given.settings
+    host: DeviceHost = LOCAL
     devices = devices_named(settings.device)
+    if settings.server is not None:
+        host = remote = RemoteDevices(settings.server, fresh=settings.record is not None)
+        devices = devices_named(",".join(remote.chosen(settings.device if "device" in given.keys else None)))
+        settings = settings.model_copy(update={"device": ",".join(devices)})
     baselines = parse_baselines(settings.baseline)
     refuse_without_effect(given)
     workers = worker_count(settings.workers, devices[0], len(devices))
     if settings.record is not None:
-        raise typer.Exit(_verified(settings.record, devices, settings, workers))
+        raise typer.Exit(_verified(settings.record, devices, settings, workers, host))
     if not given.words:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (settings.backbone is None) == (settings.candidates is None):
@@ -102,6 +112,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
         display.say,
         display.hear,
         command=shlex.join(["bottega", *sys.argv[1:]]),
+        host=host,
     )
     with display:
         finished = asyncio.run(cancelled_by_signal(work))
@@ -115,6 +126,8 @@ def bench_command(given: Given[BenchSettings]) -> None:
 def refuse_without_effect(given: Given[BenchSettings]) -> None:
     """Raises for what was said on the command line and would change nothing."""
     settings = given.settings
+    if settings.server is not None and "workers" in given.keys:
+        raise UsageError("workers: with --server the server decides how many there are; leave it out")
     if settings.record is not None:
         if surplus := ["TASKS"] * bool(given.words) + [key for key in given.keys if key not in OF_CHECKING]:
             raise UsageError(
@@ -137,13 +150,20 @@ def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     print_json(told)
 
 
-def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, workers: int) -> int:
+def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, workers: int, host: DeviceHost) -> int:
     def watch(one: Any) -> None:
         if not settings.quiet:
             say(checked_line(one), err=True)
 
     work = verify(
-        record, devices, share=settings.share, count=settings.count, seed=settings.seed, workers=workers, on_event=watch
+        record,
+        devices,
+        share=settings.share,
+        count=settings.count,
+        seed=settings.seed,
+        workers=workers,
+        on_event=watch,
+        host=host,
     )
     found = asyncio.run(cancelled_by_signal(work))
     if found is None:

@@ -34,6 +34,7 @@ COMMANDS = {
     "data build": "bottega.app.settings.data_build:DataBuildSettings",
     "tasks synth": "bottega.app.synth_command:TasksSynthSettings",
     "skills verify": "bottega.app.skills_proving:SkillsVerifySettings",
+    "serve": "bottega.app.settings.serve:ServeSettings",
     "sft": "bottega.train.settings:Config",
     "train": "bottega.train.settings:Config",
 }

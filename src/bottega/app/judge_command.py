@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.panel import Panel
@@ -17,6 +17,7 @@ from bottega.core.foreign_text import one_line, printable
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
+from bottega.judge.remote import RemoteDevices
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
@@ -26,7 +27,15 @@ COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yello
 def judge_command(
     task: Annotated[str, typer.Argument(help="A task file in KernelBench's format, or builtin:NAME.")],
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[check=NAME]...", help="A rule of your own, module:function, that may reject; several are allowed."
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:N; cpu if left out, or the server's first.", show_default=False)
+    ] = None,
     baseline: Annotated[
         str,
         typer.Option(
@@ -41,30 +50,53 @@ def judge_command(
         float | None,
         typer.Option("--require-kernel", metavar="SHARE", help="Reject when own kernels do less than this share of the work."),
     ] = None,
-    check: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--check", metavar="NAME", help="A rule of your own, module:function, that may reject; several are allowed."
-        ),
-    ] = None,
     mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
     timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a part of the sandbox is missing.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")] = False,
 ) -> None:
     """Judge a candidate: is it right, is it faster, is it honest?
 
         bottega judge builtin:star_relu examples/star_relu.py --device cpu
 
+    On a GPU that this machine does not have, by a server that does; BOTTEGA_TOKEN_FILE may name a file with the token:
+
+        bottega judge builtin:star_relu kernel.py --server https://judge.example.org --device cuda
+
     Exit code 0 for a correct and honest candidate, 1 for any other verdict, 2 for wrong usage or an unusable task.
     """
     baselines = parse_baselines(baseline)
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
-    size = "cpu" if device == "cpu" else "gpu"
+    checks = tuple(word.removeprefix("check=") for word in more or () if word.startswith("check="))
+    if len(checks) < len(more or ()):
+        raise UsageError(f"{(more or [''])[0]!r}: after the candidate only check=NAME may follow")
     wanted = read_candidate(candidate)
+    options: dict[str, Any] = {
+        "baselines": baselines,
+        "quick": quick,
+        "precision": precision,
+        "require_kernel": require_kernel,
+        "timeout": timeout,
+        "training": {"train": True, "eval": False}.get(mode),
+    }
+    remote = None
+    if server is None:
+        device = device or "cpu"
+    elif require_sandbox or checks:
+        raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
+    else:
+        remote = RemoteDevices(server)
+        device = remote.named(device)
+    size = "cpu" if device == "cpu" else "gpu"
     try:
         loaded = load_task(task, size=size)
     except TaskError as error:
@@ -72,17 +104,8 @@ def judge_command(
             print_json(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())
         say(f"bottega: {error}", err=True)
         raise typer.Exit(2) from None
-    with Judge(
-        device,
-        require_sandbox=require_sandbox,
-        baselines=baselines,
-        quick=quick,
-        precision=precision,
-        require_kernel=require_kernel,
-        checks=tuple(check or ()),
-        timeout=timeout,
-        training={"train": True, "eval": False}.get(mode),
-    ) as judge:
+    here: dict[str, Any] = {"require_sandbox": require_sandbox, "checks": checks}
+    with remote.judge(device, **options) if remote is not None else Judge(device, **here, **options) as judge:
         console = Terminal(stderr=True)
         with console.status(Text(printable(f"judging {candidate.name} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(loaded, wanted)

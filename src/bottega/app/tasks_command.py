@@ -12,6 +12,7 @@ from bottega.app.configured import configured
 from bottega.app.synth_command import TasksSynthSettings, synth_command
 from bottega.app.terminal import Terminal, print_json, say, write_source
 from bottega.core.errors import TaskError, UsageError
+from bottega.judge.invalid_task import unusable
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
 
@@ -84,13 +85,12 @@ def check_command(
             try:
                 report: dict[str, Any] = judge.fitness(task)
             except TaskError as error:
-                report = {"fit": False, "problems": [{"name": "unusable", "detail": str(error)}], "facts": {}}
+                report = unusable(str(error))
             unfit += not report["fit"]
             _show_report(number, len(loaded.tasks), task.name, report, as_json)
     if as_json:
         for problem in loaded.problems:
-            unusable = {"fit": False, "problems": [{"name": "unusable", "detail": problem.message}], "facts": {}}
-            _show_report(0, 0, problem.origin, unusable, as_json)
+            _show_report(0, 0, problem.origin, unusable(problem.message), as_json)
     _report_problems(loaded.problems)
     if not loaded.tasks:
         raise UsageError("no task could be loaded")

@@ -25,14 +25,13 @@ from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, 
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.runner import BenchRunner, OnEvent
 from bottega.bench.settings import STARTER, BenchSettings
-from bottega.bench.shard import Shard, fingerprint_of
+from bottega.bench.shard import LOCAL, DeviceHost, Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
-from bottega.judge.device_facts import device_facts
 from bottega.judge.machine import worker_count
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
@@ -65,6 +64,7 @@ async def run_session(
     log: Callable[[str], None],
     on_event: OnEvent = lambda event: None,
     command: str = "",
+    host: DeviceHost = LOCAL,
 ) -> BenchFinished:
     """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
     settings = settings.resolved()
@@ -74,10 +74,10 @@ async def run_session(
     for line in (*tasks.repeated, *(() if candidates is None else (*candidates.unmatched, *candidates.outside))):
         log(line)
     async with contextlib.AsyncExitStack() as stack:
-        head = {"command": command, **_head(settings, references, devices, tasks, candidates)}
+        head = {"command": command, **_head(settings, references, fingerprint_of(devices, host), tasks, candidates)}
         known = read_known(settings.known, settings.judging, head["fingerprint"], log)
         workers = worker_count(settings.workers, devices[0], len(devices))
-        shards = [Shard(device, settings.judging, workers, known) for device in devices]
+        shards = [Shard(device, settings.judging, workers, known, host) for device in devices]
         for shard in shards:
             stack.callback(shard.close)
         there = _is_there(folder, head)
@@ -87,7 +87,7 @@ async def run_session(
             prompts = Prompts(settings.style or "compact", settings.prompts)
             client = open_client(read_run(folder).attempts if there else ())
             stack.push_async_callback(client.close)
-            phases = share_device(client)
+            phases = share_device(client) if host is LOCAL else Phases()
             if _share_a_device(phases, devices):
                 log(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
@@ -107,7 +107,7 @@ async def run_session(
             library = _open_library(settings.library_name, folder)
             if library is not None:
                 stack.enter_context(library)
-            facts = {device: await asyncio.to_thread(device_facts, device) for device in devices}
+            facts = {device: await asyncio.to_thread(host.facts, device) for device in devices}
             at_once = settings.at_once or AT_ONCE
             if settings.at_once is None and _share_a_device(phases, devices):
                 at_once = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
@@ -142,7 +142,11 @@ def _record(run: BenchRun, log: Callable[[str], None]) -> Path:
 
 
 def _head(
-    settings: BenchSettings, references: Sequence[str], devices: Sequence[str], tasks: TaskSet, candidates: CandidateSet | None
+    settings: BenchSettings,
+    references: Sequence[str],
+    fingerprint: dict[str, Any],
+    tasks: TaskSet,
+    candidates: CandidateSet | None,
 ) -> dict[str, Any]:
     """What a run is, as far as that is known before it begins."""
     facts: dict[str, Any] = {"model": settings.name or _model(settings), "tasks_digest": tasks.digest}
@@ -157,7 +161,7 @@ def _head(
     return {
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "settings": settings.terms(tuple(references), facts),
-        "fingerprint": fingerprint_of(devices),
+        "fingerprint": fingerprint,
         "hashes": hashes,
         "known": [run_name(folder) for folder in settings.known],
     }

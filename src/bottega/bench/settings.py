@@ -55,7 +55,7 @@ class BenchJudgeSettings:
 
 class BenchSettings(WritingSettings):
     command: ClassVar[str] = "bench"
-    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "samples", "turns", "out", "verify", "json")
+    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "server", "samples", "out", "verify", "json")
 
     levels: Numbers = ()
     """Only tasks of these levels, such as 1,2; empty for all."""
@@ -89,6 +89,8 @@ class BenchSettings(WritingSettings):
     """Who wrote the kernels, for the record; the model or folder if left out."""
     device: str = "cpu"
     """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
+    server: str | None = None
+    """Judge on the device of this `bottega serve`, by its URL; its token is read from BOTTEGA_TOKEN."""
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts."""
     quick: bool = False

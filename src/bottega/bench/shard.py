@@ -13,19 +13,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from bottega.bench.by_task import ByTask
 from bottega.bench.known_verdicts import KnownVerdicts
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
 from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.delivery.final_judge import RunJudge
+from bottega.episodes.delivery.final import RunJudge
+from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
-from bottega.judge.machine import Workers, worker_count
+from bottega.judge.machine import Workers
+from bottega.judge.remote import RemoteJudge
 
 PROBE = Task(
     "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n\n"
@@ -34,6 +37,28 @@ PROBE = Task(
 )
 PROBES = 2
 """A task that was up may have died with the candidate beside it; a fresh one decides."""
+
+
+class DeviceHost(Protocol):
+    """Where devices are: on this machine, or behind a server (`bottega.judge.remote.RemoteDevices`)."""
+
+    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RunJudge | RemoteJudge: ...
+    def fingerprint(self, device: str) -> dict[str, Any]: ...
+    def facts(self, device: str) -> DeviceFacts: ...
+
+
+class LocalDevices:
+    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RunJudge:
+        return RunJudge(device, workers=workers, **defaults)
+
+    def fingerprint(self, device: str) -> dict[str, Any]:
+        return fingerprint(device)
+
+    def facts(self, device: str) -> DeviceFacts:
+        return device_facts(device)
+
+
+LOCAL = LocalDevices()
 
 
 class Unfit(BottegaError):
@@ -59,12 +84,17 @@ class Shard:
     """One device. Episodes take it for their judge."""
 
     def __init__(
-        self, device: str, judging: BenchJudgeSettings, workers: Workers = "auto", known: KnownVerdicts | None = None
+        self,
+        device: str,
+        judging: BenchJudgeSettings,
+        workers: Workers = "auto",
+        known: KnownVerdicts | None = None,
+        host: DeviceHost = LOCAL,
     ) -> None:
         """Without `known` every request is judged, also for a text that was judged before."""
-        self.device, self.workers, self.known = device, worker_count(workers, device), known
-        self.judge = RunJudge(device, workers=self.workers, **judging.options)
-        self.lanes = self.judge.lanes
+        self.device, self.known = device, known
+        self.judge = host.judge(device, workers=workers, **judging.options)
+        self.workers, self.lanes = self.judge.workers, self.judge.lanes
         self.lost = ""
         """Why it is gone; empty while it is there."""
         self._looking = ThreadPoolExecutor(self.lanes, thread_name_prefix=f"bench-{device}")
@@ -174,9 +204,9 @@ def maker_of(found: dict[str, Any]) -> str:
     return str(found.get("gpu") or found.get("cpu") or "").partition(",")[0].strip()
 
 
-def fingerprint_of(devices: Sequence[str]) -> dict[str, Any]:
+def fingerprint_of(devices: Sequence[str], host: DeviceHost = LOCAL) -> dict[str, Any]:
     """Of the run: the first device's, with all of them named. Devices of different makes are refused."""
-    prints = {device: fingerprint(device) for device in devices}
+    prints = {device: host.fingerprint(device) for device in devices}
     makes = {device: maker_of(found) for device, found in prints.items()}
     if len(set(makes.values())) > 1:
         told = ", ".join(f"{device} is {make}" for device, make in makes.items())

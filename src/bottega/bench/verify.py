@@ -20,7 +20,7 @@ from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import read_kernel, read_run
 from bottega.bench.settings import BenchJudgeSettings
-from bottega.bench.shard import Shard, fingerprint_of, kind_of, maker_of
+from bottega.bench.shard import LOCAL, DeviceHost, Shard, fingerprint_of, kind_of, maker_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
@@ -87,6 +87,7 @@ async def verify(
     seed: int | None = None,
     workers: Workers = "auto",
     on_event: Callable[[Checked], None] = lambda one: None,
+    host: DeviceHost = LOCAL,
 ) -> Verification:
     """Without a seed, chance decides what is judged again: whoever wrote the record must not know which of its kernels will be looked at."""
     seed = secrets.randbits(48) if seed is None else seed
@@ -99,10 +100,10 @@ async def verify(
         raise UsageError(f"{folder}: its settings do not say how it was judged ({error})") from None
     if kind_of(devices[0]) != judging.kind:
         raise UsageError(f"{folder}: was judged on {judging.kind}; give --device {judging.kind}")
-    same = maker_of(fingerprint_of(devices)) == maker_of(run.fingerprint)
+    same = maker_of(fingerprint_of(devices, host)) == maker_of(run.fingerprint)
     every = kernels_of(run)
     drawn = sampled_from(every, share, count, seed)
-    checked = await _checked(run, drawn, devices, judging, workers, same, on_event)
+    checked = await _checked(run, drawn, devices, judging, workers, same, on_event, host)
     failed = [one for one in checked if one.holds is False]
     reasons += [f"{one.task}, kernel {one.candidate}: {one.why}" for one in failed]
     if told.get("judge") != JUDGE_VERSION and failed:
@@ -148,6 +149,7 @@ async def _checked(
     workers: Workers,
     same: bool,
     on_event: Callable[[Checked], None],
+    host: DeviceHost,
 ) -> list[Checked]:
     rows = {row.id: row for row in run.tasks}
     found: dict[tuple[str, str], Checked] = {}
@@ -176,7 +178,7 @@ async def _checked(
             found[(attempt.task, attempt.candidate)] = checked = await one(shard, attempt)
             on_event(checked)
 
-    shards = [Shard(device, judging, workers) for device in devices]
+    shards = [Shard(device, judging, workers, host=host) for device in devices]
     try:
         await asyncio.gather(*(lane(shard) for shard in shards for _ in range(shard.workers)))
     finally:

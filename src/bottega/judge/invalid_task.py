@@ -1,4 +1,11 @@
-"""The one exception that says: this task cannot be judged."""
+"""How it is said that a task cannot be judged: an exception, and a report of its fitness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+UNUSABLE = "unusable"
+"""The problem of a task that cannot even be run."""
 
 
 class InvalidTask(Exception):
@@ -22,3 +29,8 @@ def out_of_memory(text: str) -> bool:
     RuntimeError for it on a CPU, and libraries say it with codes of their own."""
     lowered = text.lower()
     return any(words in lowered for words in _WORDS)
+
+
+def unusable(reason: str) -> dict[str, Any]:
+    """The report of a task that cannot even be run, in the form that `Judge.fitness` gives for others."""
+    return {"fit": False, "problems": [{"name": UNUSABLE, "detail": reason}], "facts": {}}

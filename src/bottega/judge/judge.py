@@ -18,6 +18,7 @@ from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.errors import JudgeError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.coverage import claimed_kernels
 from bottega.judge.decide import decide
 from bottega.judge.device_facts import is_here
@@ -25,6 +26,7 @@ from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Workers, lane_count, worker_count
 from bottega.judge.memory_admission import AdmittedTask, ShortOfMemory
+from bottega.judge.remote import RemoteJudge
 from bottega.judge.session import Session
 from bottega.judge.session_pool import SessionPool
 from bottega.judge.settings import Settings
@@ -68,11 +70,17 @@ class Judge:
     def __exit__(self, *details: object) -> None:
         self.close()
 
-    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
-        """One verdict. Raises only for wrong usage, a sandbox that was required and is missing, or a broken judge."""
+    @staticmethod
+    def remote(url: str, token: str | None = None, device: str | None = None, **defaults: Any) -> RemoteJudge:
+        """A judge with the same methods, whose verdicts come from a `bottega serve` elsewhere. Without `token` it is taken from
+        BOTTEGA_TOKEN or from the file that BOTTEGA_TOKEN_FILE names; without `device` it is the server's first."""
+        return RemoteJudge(url, token, device, **defaults)
+
+    def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation | None = None, **options: Any) -> Verdict:
+        """One verdict. Raises only for wrong usage, a sandbox that was required and is missing, or a broken judge; and `Cancelled`."""
         settings = self._settings(candidate, options)
         with self._slots.taken(self._pool.is_open(task)):
-            return self._verdict(task, candidate, settings)
+            return self._verdict(task, candidate, settings, cancellation=cancellation)
 
     def judge_many(self, task: Task, candidates: Sequence[Candidate], **options: Any) -> list[Verdict]:
         """Candidates of one task, one after the other: the task is opened once, where `judge` from several threads would open it
@@ -94,14 +102,16 @@ class Judge:
         work: Callable[[], list[Verdict]] = lambda: self.judge_many(task, candidates, **options)  # noqa: E731
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def fitness(self, task: Task, **options: Any) -> dict[str, Any]:
-        """Whether a task can be judged fairly, and why not. Raises `TaskError` when it cannot even be run."""
+    def fitness(self, task: Task, *, cancellation: Cancellation | None = None, **options: Any) -> dict[str, Any]:
+        """Whether a task can be judged fairly, and why not. Raises `TaskError` when it cannot even be run; and `Cancelled`."""
         task.validate()
         settings = self._settings(None, options)
+        cancellation = cancellation or Cancellation()
         with self._slots.taken():
-            session = self._open(task, settings)
+            session = self._open(task, settings, cancellation)
             try:
-                report = session.fitness()
+                with cancellation.killing(session.kill):
+                    report = session.fitness()
             except BaseException:
                 self._pool.drop(session)
                 raise
@@ -113,17 +123,21 @@ class Judge:
         self._pool.close()
         self._executor.shutdown(wait=False)
 
-    def _verdict(self, task: Task, candidate: Candidate, settings: Settings, more: bool = False) -> Verdict:
+    def _verdict(
+        self, task: Task, candidate: Candidate, settings: Settings, more: bool = False, cancellation: Cancellation | None = None
+    ) -> Verdict:
         begun = time.monotonic()
         try:
             task.validate()
-            verdict = self._judge(task, candidate, settings, more)
+            verdict = self._judge(task, candidate, settings, cancellation or Cancellation(), more)
         except TaskError as error:
             verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), task_id=_id_of(task), candidate_id=candidate.id)
         stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
         return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": settings.to_json()}, stages_s=stages)
 
-    def _judge(self, task: Task, candidate: Candidate, settings: Settings, more: bool = False) -> Verdict:
+    def _judge(
+        self, task: Task, candidate: Candidate, settings: Settings, cancellation: Cancellation, more: bool = False
+    ) -> Verdict:
         """`more`: candidates of the same task follow at once."""
         refused = _refusal(candidate)
         if refused:
@@ -132,14 +146,18 @@ class Judge:
         again = alone = False
         while True:
             begun = time.monotonic()
-            session = self._open(task, settings, fresh=again or alone, alone=alone)
+            session = self._open(task, settings, cancellation, fresh=again or alone, alone=alone)
             admitted = session.admitted
             opening = {"opening": round(time.monotonic() - begun, 4), **_wait(admitted, begun)}
             worker = self._pool.worker()
             sandbox = worker.sandbox.report.to_json()
             report: dict[str, Any] | None = None
             try:
-                report = session.evaluate(worker, candidate.source, claimed, settings)
+                with cancellation.killing(session.kill), cancellation.killing(worker.sandbox.kill):
+                    report = session.evaluate(worker, candidate.source, claimed, settings)
+            except Cancelled:
+                report = None  # a session that was killed under it is not to be used again
+                raise
             except (TaskError, JudgeError) as error:
                 if admitted is not None and out_of_memory(str(error)) and not admitted.alone:
                     alone = True
@@ -171,16 +189,18 @@ class Judge:
             return error
         return self._pool.admission.refusal(admitted)
 
-    def _open(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
+    def _open(
+        self, task: Task, settings: Settings, cancellation: Cancellation, fresh: bool = False, alone: bool = False
+    ) -> Session:
         """The task, opened. One that finds no memory beside others is opened once more, alone on the GPU."""
         try:
-            return self._pool.checkout(task, settings, fresh, alone)
+            return self._pool.checkout(task, settings, cancellation, fresh, alone)
         except ShortOfMemory as short:
             assert self._pool.admission is not None
             if short.admitted.alone:
                 raise self._pool.admission.refusal(short.admitted) from None
             self._pool.admission.require_whole_gpu(short.admitted)
-        return self._open(task, settings, fresh=True, alone=True)
+        return self._open(task, settings, cancellation, fresh=True, alone=True)
 
     def _settings(self, candidate: Candidate | None, options: dict[str, Any]) -> Settings:
         try:

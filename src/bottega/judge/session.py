@@ -15,6 +15,7 @@ from typing import Any
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.judge.baseline_cache import BaselineCache, folder_name
+from bottega.judge.cancellation import Cancellation
 from bottega.judge.device_lock import open_lease
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Machine, end_sandboxes
@@ -39,6 +40,7 @@ class Session:
         machine: Machine,
         task: Task,
         settings: Settings,
+        cancellation: Cancellation,
         admission: MemoryAdmission | None = None,
         alone: bool = False,
         on_admitted: Callable[[], None] = lambda: None,
@@ -59,7 +61,8 @@ class Session:
         self.alone = alone
         self.on_admitted = on_admitted
         try:
-            self._open()
+            with cancellation.killing(self.kill):
+                self._open()
         except BaseException:
             self.close()
             raise
@@ -89,6 +92,11 @@ class Session:
         if "fitness" not in reply:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
         return dict(reply["fitness"])
+
+    def kill(self) -> None:
+        """End its processes from another thread; whoever waits for their answer then has none."""
+        for sandbox in list(self.sandboxes):
+            sandbox.kill()
 
     def close(self, *, at_once: bool = False) -> None:
         try:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 from bottega.core.errors import JudgeError, SandboxError
 from bottega.core.task import Task
+from bottega.judge.cancellation import Cancellation
 from bottega.judge.machine import Machine, start_machine
 from bottega.judge.memory_admission import MemoryAdmission
 from bottega.judge.memory_ledger import LedgerClaim, MemoryLedger
@@ -74,7 +75,9 @@ class SessionPool:
         with self._lock:
             return self.admission is not None and any(session.task.source == task.source for session in self.idle)
 
-    def checkout(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
+    def checkout(
+        self, task: Task, settings: Settings, cancellation: Cancellation, fresh: bool = False, alone: bool = False
+    ) -> Session:
         """An idle session for this task, or a new one; surplus sessions are closed, least recently used first."""
         key = session_key(task, settings)
         machine = self.machine()
@@ -90,7 +93,7 @@ class SessionPool:
         if evicted:  # nobody waits for processes that end
             threading.Thread(target=_close_all, args=(evicted,), daemon=True).start()
         try:
-            return Session(machine, task, settings, self.admission, alone, self._start_ahead)
+            return Session(machine, task, settings, cancellation, self.admission, alone, self._start_ahead)
         except BaseException:
             with self._lock:
                 self._in_use -= 1

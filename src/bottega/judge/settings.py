@@ -12,6 +12,10 @@ from bottega.judge.checks import CHECKS
 from bottega.judge.variants import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
 LONGEST_TIMEOUT = 86400.0
+OF_A_REQUEST = (
+    "baselines", "quick", "precision", "require_kernel", "timeout", "task_timeout", "training", "noise_floor", "timed",
+)  # fmt: skip
+"""What may be chosen for a verdict over the network. Device, memory and checks, which import code, belong to the server."""
 
 
 @dataclass(frozen=True)

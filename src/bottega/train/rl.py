@@ -35,16 +35,15 @@ from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.train.alarms import alarms
 from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
-from bottega.train.checkpoint import Checkpoints
+from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
-from bottega.train.export import export_model
 from bottega.train.loss import means, measures
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
-from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, roll_out, tasks_of_step
+from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
 from bottega.train.settings import Config
@@ -137,8 +136,11 @@ class RlRun:
         self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
         reference = copy.deepcopy(loaded.model) if config.loss.kl else None
-        self.reference = Policy(reference, compiled=False, longest=config.data.longest) if reference is not None else None
-        self.policy = policy_for(config, loaded)
+        warmth, longest = config.rollout.temperature, config.data.longest
+        self.reference = (
+            Policy(reference, compiled=False, longest=longest, temperature=warmth) if reference is not None else None
+        )
+        self.policy = policy_for(config, loaded, warmth)
         self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
         decoder = self.policy.dtype if self.policy.device.type == "cuda" else None
         self.backbone = LocalBackbone(
@@ -163,6 +165,10 @@ class RlRun:
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
+                for again in range(self.config.rollout.replaced):
+                    others = replacements(self.inputs.tasks, rollouts, self.reward, f"{self.config.data.seed}/{number}/{again}")
+                    if others:
+                        rollouts += asyncio.run(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, client, judge)
         self.on_event(Learning(number))

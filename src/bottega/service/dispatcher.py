@@ -1,0 +1,302 @@
+"""Takes requests in, has each device judge one after the other, and tells those who wait: the server without its HTTP.
+
+Everything here runs in one event loop except judging and SQLite, which have threads. The store is written before anybody is told: whatever
+a client was told survives the death of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import BottegaError, TaskError
+from bottega.core.files import strict
+from bottega.core.task import Task
+from bottega.core.verdict import Verdict
+from bottega.judge.cancellation import Cancellation, Cancelled
+from bottega.judge.fingerprint import JUDGE_VERSION
+from bottega.judge.invalid_task import unusable
+from bottega.languages import candidate_from
+from bottega.service.limits import TokenLimits
+from bottega.service.metrics import ServerMetrics
+from bottega.service.queue import FairQueue, Waiting
+from bottega.service.store import ENDED, Record, Request, Store
+
+LOG = logging.getLogger(__name__)
+HOUR, DAY = 3600.0, 86400.0
+PRUNE_SECONDS = 600.0
+KILL_SECONDS = 20.0
+"""What ending processes may take at the end of the grace time."""
+T = TypeVar("T")
+
+
+class JudgeOfDevice(Protocol):
+    """What the dispatcher needs of a judge."""
+
+    @property
+    def lanes(self) -> int: ...
+    def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation, **options: Any) -> Verdict: ...
+    def fitness(self, task: Task, *, cancellation: Cancellation, **options: Any) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+
+
+class NoRoom(BottegaError):
+    """There is no room for this request now; there may be in `seconds`."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = max(1, round(seconds))
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How long and how much is kept, and how many may wait."""
+
+    queue: int = 2000
+    days: float = 30.0
+    mib: int = 2048
+    grace: float = 30.0
+    """Seconds that what is running has to end when the server is told to stop."""
+
+
+@dataclass
+class _Running:
+    record: Record
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    stopping: bool = False
+
+
+class Dispatcher:
+    def __init__(
+        self,
+        store: Store,
+        judges: Mapping[str, JudgeOfDevice],
+        limits_of: Callable[[str], TokenLimits],
+        keeping: Keeping,
+    ) -> None:
+        """`limits_of`: of a token by its name, as they are now."""
+        self.store, self.judges, self.limits_of, self.keeping = store, dict(judges), limits_of, keeping
+        self.queue, self.metrics = FairQueue(), ServerMetrics()
+        self.stopping = False
+        self._running: dict[tuple[str, int], _Running] = {}
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._work = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lanes: list[asyncio.Task[None]] = []
+        self._judging = ThreadPoolExecutor(sum(judge.lanes for judge in judges.values()) or 1, "judging")
+        self._storing = ThreadPoolExecutor(4, "store")
+        self._seconds = 5.0
+        """How long a request has taken lately, for `Retry-After`."""
+
+    async def open(self) -> None:
+        """Queue what an earlier server left, and begin to judge."""
+        for record in await self._stored(self.store.recover):
+            self.queue.put(Waiting(id=record.id, token=record.token, devices=self._able(record), priority=record.priority))
+        self._lanes = [
+            asyncio.create_task(self._lane(device, judge)) for device, judge in self.judges.items() for _ in range(judge.lanes)
+        ]
+        self._tasks = [asyncio.create_task(self._prune())]
+
+    async def submit(self, request: Request) -> Record:
+        """The request's record; a content that is known is not judged again. Raises `NoRoom`."""
+        id = request.id(JUDGE_VERSION)
+        known = await self.get(id)
+        if known is not None and known.state not in ("failed", "cancelled"):
+            return known
+        if self.stopping:
+            raise NoRoom("the server is about to stop; ask again when it is back", 10)
+        await self._refuse_too_much(request.token, self.limits_of(request.token))
+        record, new = await self._stored(self.store.accept, id, request)
+        if new:
+            async with self._work:
+                self.queue.put(Waiting(id=id, token=request.token, devices=self._able(record), priority=request.priority))
+                self._work.notify_all()
+            self._tell(id)
+        return record
+
+    async def get(self, id: str) -> Record | None:
+        return await self._stored(self.store.get, id)
+
+    async def changed(self, record: Record, seconds: float) -> Record:
+        """The record once it is in another state, or as it is when the time is up or the server stops."""
+        event = asyncio.Event()
+        self._watchers.setdefault(record.id, set()).add(event)
+        try:
+            now = await self.get(record.id) or record
+            if now.state == record.state and now.attempt == record.attempt and not self.stopping:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), seconds)
+                now = await self.get(record.id) or record
+            return now
+        finally:
+            watchers = self._watchers[record.id]
+            watchers.discard(event)
+            if not watchers:
+                del self._watchers[record.id]
+
+    async def ended(self, record: Record, seconds: float) -> Record:
+        """The record once it has ended, or as it is when the time is up or the server stops."""
+        deadline = time.monotonic() + seconds
+        while record.state not in ENDED and not self.stopping and (left := deadline - time.monotonic()) > 0:
+            record = await self.changed(record, left)
+        return record
+
+    async def cancel(self, id: str) -> bool:
+        """Whether there was something to cancel. Of one that runs, the processes are killed."""
+        self.queue.remove(id)
+        cancelled = await self._stored(self.store.cancel, id)
+        for (running, _), one in list(self._running.items()):
+            if running == id and cancelled:
+                asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel)
+        if cancelled:
+            self.metrics.count("bottega_ended_total", outcome="cancelled")
+            self._tell(id)
+        return cancelled
+
+    def running(self, device: str) -> int:
+        return sum(one.record.device == device for one in self._running.values())
+
+    def stop_waiting(self) -> None:
+        """Whoever waits is answered now; nothing new begins."""
+        self.stopping = True
+        for id in list(self._watchers):
+            self._tell(id)
+
+    async def close(self) -> None:
+        """What runs may end within the grace time; the rest goes back to the queue, for the next start."""
+        self.stop_waiting()
+        async with self._work:
+            self._work.notify_all()
+        if self._lanes:
+            await asyncio.wait(self._lanes, timeout=self.keeping.grace)
+        kills = []
+        for one in list(self._running.values()):
+            one.stopping = True
+            kills.append(asyncio.to_thread(one.cancellation.cancel))
+        await asyncio.gather(*kills, return_exceptions=True)
+        if self._lanes:
+            await asyncio.wait(self._lanes, timeout=KILL_SECONDS)
+        for task in (*self._lanes, *self._tasks):
+            task.cancel()
+        for (id, attempt), _ in list(self._running.items()):
+            await self._stored(self.store.back_to_queue, id, attempt)
+        for judge in self.judges.values():
+            await asyncio.to_thread(judge.close)
+        self._judging.shutdown(wait=False, cancel_futures=True)
+        self._storing.shutdown()
+        self.store.close()
+
+    def _able(self, record: Record) -> frozenset[str]:
+        """Devices that may judge it; where the server has none of them any more, it waits."""
+        return frozenset(record.devices)
+
+    async def _refuse_too_much(self, token: str, limits: TokenLimits) -> None:
+        own, lanes = self.queue.count(token), sum(judge.lanes for judge in self.judges.values()) or 1
+        share = max(1, int(limits.queue_share * self.keeping.queue))
+        if own >= share or len(self.queue) >= self.keeping.queue:
+            whose = "your share of the queue" if own >= share else "the queue"
+            raise NoRoom(
+                f"{whose} is full ({own} of yours, {len(self.queue)} in all); ask again later", self._seconds / lanes * 2
+            )
+        spent = await self._stored(self.store.judging_seconds, token, time.time() - HOUR)
+        if spent >= limits.seconds_per_hour:
+            raise NoRoom(f"{spent:.0f} s of judging in the last hour are all that this token has; ask again later", 60)
+
+    async def _lane(self, device: str, judge: JudgeOfDevice) -> None:
+        while not self.stopping:
+            async with self._work:
+                waiting = self.queue.take(device)
+                if waiting is None:
+                    await self._work.wait()
+                    continue
+            try:
+                await self._judge(device, judge, waiting.id)
+            except Exception:
+                LOG.exception("a request could not be recorded")
+                await asyncio.sleep(1.0)
+
+    async def _judge(self, device: str, judge: JudgeOfDevice, id: str) -> None:
+        begun = await self._stored(self.store.start, id, device)
+        if begun is None:
+            return
+        record, request = begun
+        one = self._running[id, record.attempt] = _Running(record)
+        self._tell(id)
+        self.metrics.observe("bottega_waiting_seconds", (record.started or 0.0) - record.accepted)
+        seconds = self.limits_of(record.token).seconds
+        watch = asyncio.create_task(self._limit(one, seconds))
+        loop, since = asyncio.get_running_loop(), time.monotonic()
+        result: dict[str, Any] | None = None
+        task_id = error = ""
+        try:
+            result, task_id = await loop.run_in_executor(self._judging, _judged, judge, request, one.cancellation)
+        except Cancelled:
+            error = "cancelled"  # whoever did it has written down why
+        except BottegaError as failed:
+            error = str(failed)
+        except Exception as failed:
+            LOG.exception("an error in the judge")
+            error = f"an error in Bottega itself, please report it: {type(failed).__name__}: {failed}"
+        finally:
+            watch.cancel()
+            took = time.monotonic() - since
+            self._seconds += 0.1 * (took - self._seconds)
+            self.metrics.observe("bottega_judging_seconds", took)
+        if one.stopping and result is None:
+            await self._stored(self.store.back_to_queue, id, record.attempt)
+        else:
+            state = "failed" if result is None else "done"
+            if await self._stored(self.store.finish, id, record.attempt, state, result, error, task_id):
+                self.metrics.count(
+                    "bottega_ended_total", outcome=str((result or {}).get("outcome", "checked" if result else state))
+                )
+        del self._running[id, record.attempt]
+        self._tell(id)
+
+    async def _limit(self, one: _Running, seconds: float) -> None:
+        """End it when its time is up, whatever the judge is doing; the lane is free again when its processes are gone."""
+        await asyncio.sleep(seconds)
+        told = f"judging took longer than the {seconds:g} s that this token has for one request"
+        if await self._stored(self.store.finish, one.record.id, one.record.attempt, "failed", None, told):
+            self.metrics.count("bottega_ended_total", outcome="failed")
+        self._tell(one.record.id)
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel))
+
+    async def _prune(self) -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                await self._stored(self.store.prune, self.keeping.days * DAY, self.keeping.mib << 20)
+            await asyncio.sleep(PRUNE_SECONDS)
+
+    def _tell(self, id: str) -> None:
+        for event in self._watchers.get(id, ()):
+            event.set()
+
+    def _stored(self, call: Callable[..., T], *arguments: Any) -> Coroutine[Any, Any, T]:
+        async def done() -> T:
+            return await asyncio.get_running_loop().run_in_executor(self._storing, call, *arguments)
+
+        return done()
+
+
+def _judged(judge: JudgeOfDevice, request: Request, cancellation: Cancellation) -> tuple[dict[str, Any], str]:
+    """What comes of a request, as JSON, and the task's own id. The text is a stranger's: nothing of it runs in this process."""
+    task = Task(request.task, request.task_name)
+    options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(request.settings).items()}
+    if request.kind == "verdict":
+        named = request.language or candidate_from(request.candidate).language
+        candidate = Candidate(request.candidate, named, request.candidate_name)
+        verdict = judge.judge(task, candidate, cancellation=cancellation, **options)
+        return strict(verdict.to_json()), verdict.task_id
+    try:
+        return strict(judge.fitness(task, cancellation=cancellation, **options)), task.id
+    except TaskError as error:
+        return unusable(str(error)), ""

@@ -1,0 +1,151 @@
+"""A server from its settings: opens the judges and the store, listens, and stops cleanly.
+
+Without a token file it listens on this machine only; any other address is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bottega.core.errors import UsageError
+from bottega.episodes.delivery.final import RunJudge
+from bottega.judge.device_facts import is_here
+from bottega.judge.machine import Workers
+from bottega.service.dispatcher import Dispatcher, Keeping
+from bottega.service.gate import LOOPBACK
+from bottega.service.known_tasks import KnownTasks
+from bottega.service.server import ServedParts, create_app
+from bottega.service.skill_search import SkillSearch
+from bottega.service.store import Store
+from bottega.service.tokens import NoTokens, TokenFile
+
+HEAD_SECONDS = 15.0
+"""Within which a connection must have sent the head of its first request."""
+ANSWER_SECONDS = 5
+"""What answers under way have to go out when the server stops."""
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    devices: tuple[str, ...] = ("cpu",)
+    token_file: Path | None = None
+    workers: Workers = "auto"
+    require_sandbox: bool = False
+    memory_gb: float = 0.0
+    keeping: Keeping = field(default_factory=Keeping)
+    connections: int = 1000
+    tasks: tuple[str, ...] = ()
+    library: Path | None = None
+    dashboard: Any = None
+
+
+def run_server(options: ServerOptions, say: Callable[[str], None], on_stop: Callable[[Callable[[], None]], None]) -> None:
+    """Returns when it was stopped. `on_stop` is given the function that stops it, inside the running event loop."""
+    asyncio.run(_serve(options, say, on_stop))
+
+
+async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Callable[[Callable[[], None]], None]) -> None:
+    tokens = TokenFile(options.token_file) if options.token_file is not None else NoTokens()
+    refuse_open_address(options.host, isinstance(tokens, TokenFile))
+    for device in options.devices:
+        if not is_here(device):
+            raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
+    listening = _socket(options.host, options.port)
+    store = Store(options.folder)
+    judges = {
+        device: RunJudge(
+            device, workers=options.workers, require_sandbox=options.require_sandbox, memory_gb=options.memory_gb, warn=say
+        )
+        for device in options.devices
+    }
+    dispatcher = Dispatcher(store, judges, tokens.limits_of, options.keeping)
+    tasks = {
+        kind: KnownTasks(options.tasks, "cpu" if kind == "cpu" else "gpu")
+        for kind in {each.partition(":")[0] for each in judges}
+    }
+    for known in tasks.values():
+        await asyncio.to_thread(
+            lambda one: one.tasks, known
+        )  # says now what cannot be loaded, and keeps no request waiting for it
+    skills = SkillSearch(options.library, options.folder / "skills")
+    config = uvicorn.Config(
+        create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard)),
+        http=PromptHeads, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+        limit_concurrency=options.connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
+        h11_max_incomplete_event_size=16 << 10, backlog=1024,
+    )  # fmt: skip
+    server = Server(config)
+
+    def stop() -> None:
+        dispatcher.stop_waiting()
+        server.should_exit = True
+
+    on_stop(stop)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    who = f"tokens of {options.token_file}" if options.token_file is not None else "this machine only, without tokens"
+    say(f"judging on {', '.join(judges)} at http://{shown}:{port} ({who}); API: http://{shown}:{port}/docs")
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        skills.close()
+
+
+def refuse_open_address(host: str, has_tokens: bool) -> None:
+    """Raises for an address that others could reach, where everybody who does would be let in."""
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = host in LOOPBACK
+    if not inside and not has_tokens:
+        raise UsageError(
+            f"--host {host}: others can reach that address, and without tokens everyone would be let in. Give --token-file FILE "
+            "(bottega serve --token-file FILE --add-token NAME makes one), or listen on 127.0.0.1"
+        )
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    """Bound before the judges are opened: a port that is taken is told at once."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(found[0], found[1])
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[4])
+    except OSError as error:
+        raise UsageError(f"--host {host} --port {port}: cannot listen there: {error.strerror or error}") from None
+    return listening
+
+
+class Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # what signals do is the command's matter
+
+
+class PromptHeads(H11Protocol):
+    """A connection that sends no complete head in time is closed. uvicorn itself would keep it for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked)
+
+    def _close_unless_asked(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._patience.cancel()
+        super().connection_lost(exc)

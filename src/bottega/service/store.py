@@ -1,0 +1,289 @@
+"""What a server was asked and what came of it, in one SQLite file: a request that was accepted is in it before the answer goes out.
+
+The id of a request is a hash of its content, so that asking twice is asking once. Every change of state names the state that it expects and
+the attempt that it belongs to: a verdict that comes late, after a cancellation or from before a restart, changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bottega.core.errors import UsageError
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+Kind = Literal["verdict", "check"]
+ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
+MOST_CRASHES = 2
+"""A request that was running as often when the server died is not tried again."""
+TOOK_DOWN = (
+    "the server went down twice while this was judged, so it is not tried a third time; send it again if you think it innocent"
+)
+PRUNED_AT_ONCE = 200
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS texts (hash TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS requests (
+    id TEXT PRIMARY KEY, token TEXT NOT NULL, kind TEXT NOT NULL, devices TEXT NOT NULL, priority INTEGER NOT NULL,
+    task TEXT NOT NULL, task_name TEXT NOT NULL, candidate TEXT NOT NULL, candidate_name TEXT NOT NULL, language TEXT NOT NULL,
+    settings TEXT NOT NULL, state TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
+    device TEXT NOT NULL DEFAULT '', accepted REAL NOT NULL, started REAL, ended REAL, result TEXT, error TEXT NOT NULL DEFAULT '',
+    task_id TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_state ON requests (state, accepted);
+CREATE INDEX IF NOT EXISTS by_end ON requests (ended);
+CREATE INDEX IF NOT EXISTS by_task ON requests (task);
+CREATE INDEX IF NOT EXISTS by_task_id ON requests (token, task_id);
+CREATE INDEX IF NOT EXISTS by_candidate ON requests (candidate);
+"""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asks for. `devices`: any of which may judge it."""
+
+    token: str
+    kind: Kind
+    devices: tuple[str, ...]
+    task: str
+    task_name: str
+    candidate: str = ""
+    candidate_name: str = ""
+    language: str = ""
+    settings: str = "{}"
+    """The judge's options as JSON with sorted keys."""
+    priority: int = 0
+    run: str = ""
+    """A label of the sender's: requests that differ in it are judged apart."""
+
+    def id(self, judge: str) -> str:
+        """The same for the same content. Names count, as a diagnosis repeats them; priority does not."""
+        content = [judge, self.token, self.kind, self.devices, self.task, self.task_name, self.candidate, self.candidate_name]
+        content += [self.language, self.settings, self.run]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One request as it stands, without its texts."""
+
+    id: str
+    token: str
+    kind: Kind
+    devices: tuple[str, ...]
+    priority: int
+    state: State
+    attempt: int
+    device: str
+    accepted: float
+    started: float | None
+    ended: float | None
+    result: dict[str, Any] | None
+    error: str
+    task_id: str
+    """The task's own id, once it was judged."""
+
+
+_COLUMNS = "id, token, kind, devices, priority, state, attempt, device, accepted, started, ended, result, error, task_id"
+
+
+class Store:
+    """Every method may be called from any thread; each is one transaction. One process at a time has the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._folder_lock = os.open(folder / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._folder_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._folder_lock)
+            raise UsageError(
+                f"{folder}: another `bottega serve` has its results here; stop it, or give another --folder"
+            ) from None
+        except OSError as error:
+            raise UsageError(f"{folder}: results cannot be kept there: {error.strerror}; give another --folder") from None
+        self.path = folder / "results.db"
+        self._lock = threading.Lock()
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
+            self._db.executescript("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as error:
+            raise UsageError(f"{self.path}: cannot be used: {error}; move it away to begin anew") from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+            os.close(self._folder_lock)
+
+    def accept(self, id: str, request: Request, now: float | None = None) -> tuple[Record, bool]:
+        """The record of this request, and whether it is to be judged now: new, or ended without a verdict before."""
+        now = time.time() if now is None else now
+        with self._transaction() as db:
+            known = self._read(db, id)
+            if known is not None and known.state not in ("failed", "cancelled"):
+                return known, False
+            if known is not None:
+                db.execute(
+                    "UPDATE requests SET state = 'queued', crashes = 0, priority = ?, device = '', accepted = ?, started = NULL, "
+                    "ended = NULL, error = '' WHERE id = ?", (request.priority, now, id),
+                )  # fmt: skip
+            else:
+                task, candidate = self._keep(db, request.task), self._keep(db, request.candidate)
+                row = (
+                    id, request.token, request.kind, json.dumps(request.devices), request.priority, task, request.task_name,
+                    candidate, request.candidate_name, request.language, request.settings, "queued", now,
+                )  # fmt: skip
+                db.execute(
+                    "INSERT INTO requests (id, token, kind, devices, priority, task, task_name, candidate, candidate_name, language, "
+                    f"settings, state, accepted) VALUES ({', '.join('?' * len(row))})", row,
+                )  # fmt: skip
+            record = self._read(db, id)
+            assert record is not None
+            return record, True
+
+    def get(self, id: str) -> Record | None:
+        with self._lock:
+            return self._read(self._db, id)
+
+    def task_source(self, token: str, task_id: str) -> tuple[str, str] | None:
+        """Text and name of a task that this token has sent before, by the task's own id."""
+        sql = "SELECT task, task_name FROM requests WHERE token = ? AND task_id = ? ORDER BY ended DESC LIMIT 1"
+        with self._lock:
+            row = self._db.execute(sql, (token, task_id)).fetchone()
+            return None if row is None else (self._text(self._db, row[0]), row[1])
+
+    def start(self, id: str, device: str) -> tuple[Record, Request] | None:
+        """Mark it as running; None where it no longer waits."""
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE requests SET state = 'running', attempt = attempt + 1, device = ?, started = ? WHERE id = ? AND state = 'queued'",
+                (device, time.time(), id),
+            ).rowcount
+            if not changed:
+                return None
+            record = self._read(db, id)
+            assert record is not None
+            columns = "task, task_name, candidate, candidate_name, language, settings"
+            row = db.execute(f"SELECT {columns} FROM requests WHERE id = ?", (id,)).fetchone()
+            task, candidate = self._text(db, row[0]), self._text(db, row[2])
+            return record, Request(
+                record.token, record.kind, record.devices, task, row[1], candidate, row[3], row[4], row[5], record.priority
+            )
+
+    def finish(
+        self, id: str, attempt: int, state: State, result: dict[str, Any] | None = None, error: str = "", task_id: str = ""
+    ) -> bool:
+        """End this attempt. False: it was ended before, and nothing has changed."""
+        text = None if result is None else json.dumps(result)
+        with self._transaction() as db:
+            changed = db.execute(
+                "UPDATE requests SET state = ?, result = ?, error = ?, task_id = ?, ended = ? WHERE id = ? AND attempt = ? AND state = 'running'",
+                (state, text, error, task_id, time.time(), id, attempt),
+            )
+            return bool(changed.rowcount)
+
+    def back_to_queue(self, id: str, attempt: int) -> None:
+        """It was running when the server was told to stop: that is not its fault."""
+        with self._transaction() as db:
+            values = (id, attempt)
+            db.execute(
+                "UPDATE requests SET state = 'queued', started = NULL WHERE id = ? AND attempt = ? AND state = 'running'",
+                values,
+            )
+
+    def cancel(self, id: str) -> bool:
+        """Also one that runs: what its attempt finds is not kept then."""
+        with self._transaction() as db:
+            sql = "UPDATE requests SET state = 'cancelled', ended = ?, error = 'cancelled' WHERE id = ? AND state IN ('queued', 'running')"
+            return bool(db.execute(sql, (time.time(), id)).rowcount)
+
+    def recover(self) -> list[Record]:
+        """After a start: all that waits, the oldest first. What ran when the last server died waits again, or ends as failed."""
+        with self._transaction() as db:
+            db.execute("UPDATE requests SET crashes = crashes + 1 WHERE state = 'running'")
+            db.execute(
+                "UPDATE requests SET state = 'failed', ended = ?, error = ? WHERE state = 'running' AND crashes >= ?",
+                (time.time(), TOOK_DOWN, MOST_CRASHES),
+            )
+            db.execute("UPDATE requests SET state = 'queued', started = NULL WHERE state = 'running'")
+            rows = db.execute(f"SELECT {_COLUMNS} FROM requests WHERE state = 'queued' ORDER BY accepted").fetchall()
+            return [_record(row) for row in rows]
+
+    def judging_seconds(self, token: str, since: float) -> float:
+        """That a token's requests have taken since then, running ones included."""
+        sql = "SELECT SUM(COALESCE(ended, ?) - started) FROM requests WHERE token = ? AND started > ? AND (ended > ? OR state = 'running')"
+        with self._lock:
+            return float(self._db.execute(sql, (time.time(), token, since, since)).fetchone()[0] or 0.0)
+
+    def bytes(self) -> int:
+        """Of what is kept; pages that were freed do not count."""
+        with self._lock:
+            page, count, free = (
+                self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
+            )
+        return int(page * (count - free))
+
+    def prune(self, keep_seconds: float, keep_bytes: int) -> int:
+        """Delete results that ended longer ago, then the oldest ones until the rest is small enough. How many went."""
+        gone = 0
+        while deleted := self._delete_oldest(time.time() - keep_seconds if self.bytes() <= keep_bytes else None):
+            gone += deleted
+        if gone:
+            with self._lock:
+                self._db.execute("PRAGMA incremental_vacuum").fetchall()
+        return gone
+
+    def _delete_oldest(self, before: float | None) -> int:
+        """A batch, so that nobody waits long for the lock."""
+        until = float("inf") if before is None else before
+        with self._transaction() as db:
+            sql = "SELECT id, task, candidate FROM requests WHERE ended < ? AND state IN ('done', 'failed', 'cancelled') ORDER BY ended LIMIT ?"
+            rows = db.execute(sql, (until, PRUNED_AT_ONCE)).fetchall()
+            db.executemany("DELETE FROM requests WHERE id = ?", [(row[0],) for row in rows])
+            for text in {text for row in rows for text in row[1:]}:
+                unused = "NOT EXISTS (SELECT 1 FROM requests WHERE task = ?1) AND NOT EXISTS (SELECT 1 FROM requests WHERE candidate = ?1)"
+                db.execute(f"DELETE FROM texts WHERE hash = ?1 AND {unused}", (text,))
+            return len(rows)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _read(self, db: sqlite3.Connection, id: str) -> Record | None:
+        row = db.execute(f"SELECT {_COLUMNS} FROM requests WHERE id = ?", (id,)).fetchone()
+        return None if row is None else _record(row)
+
+    def _keep(self, db: sqlite3.Connection, text: str) -> str:
+        """A text under its hash, once for all requests that have it. As bytes: a stranger's text need not be valid Unicode."""
+        data = text.encode(errors="surrogatepass")
+        hashed = hashlib.sha256(data).hexdigest()
+        db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (hashed, data))
+        return hashed
+
+    def _text(self, db: sqlite3.Connection, hashed: str) -> str:
+        found: bytes = db.execute("SELECT text FROM texts WHERE hash = ?", (hashed,)).fetchone()[0]
+        return found.decode(errors="surrogatepass")
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    values = dict(zip(_COLUMNS.split(", "), row))
+    result = None if values["result"] is None else json.loads(values["result"])
+    return Record(**{**values, "devices": tuple(json.loads(values["devices"])), "result": result})
