@@ -52,14 +52,10 @@ async def select(
 
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
-        known = context.journal.done(key, Selected)
-        if known is not None:
-            context.recall(known.turn)
-            return known
         if settings.select == "bm25":
             names = tuple(skill.name for skill in offered[: settings.skills])
-            return await context.journal.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
-        return await context.journal.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
+            return await context.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
+        return await context.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
 
     drawn = await asyncio.gather(*(scheme(number) for number in range(1, count + 1)))
     by_name = {skill.name: skill for skill in offered}
