@@ -82,15 +82,16 @@ class EpisodeContext:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
         sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
         answer = await self.client.generate(messages, sampling)
-        turn = turn_of(role, answer, read(answer.text))
+        turn = turn_of(role, messages, answer, read(answer.text))
         self.budget.spend(turn)
         return turn
 
 
-def turn_of(role: Role, answer: Generation, found: dict[str, Any]) -> Turn:
+def turn_of(role: Role, messages: list[Message], answer: Generation, found: dict[str, Any]) -> Turn:
     return Turn(
         role=role,
         text=answer.text,
+        prompt="\n\n".join(f"[{message.role}]\n{message.content}" for message in messages),
         stop_reason=answer.stop_reason,
         prompt_tokens=answer.usage.prompt_tokens,
         output_tokens=answer.usage.output_tokens,

@@ -15,7 +15,7 @@ import copy
 import resource
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from bottega.backbone.client import TokenClient
 from bottega.backbone.local import LocalBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
-from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import FILE, EpisodeJournal
@@ -45,7 +45,7 @@ from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
-from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
+from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
 from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
@@ -90,6 +90,7 @@ def train(
         given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
+        given.loaded.tokenizer.inner.save_pretrained(folder / TOKENIZER)  # whoever reads the logs can read their tokens
         run = RlRun(config, journal, given, on_event)
         open_things.callback(run.close)
         begin = run.resume() if resume else 0
@@ -171,9 +172,11 @@ class RlRun:
                         rollouts += asyncio.run(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, client, judge)
+            credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
+            if log.done("credits", Credited) is None:
+                log.write(Credited("credits", number, tuple(asdict(credit) for credit in credits)))
         self.on_event(Learning(number))
         with watch.stage("training"), watch.trainer.work():
-            credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
             batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)
             learned, note = self._update(batch, number)
         self.backbone.weights_changed()
