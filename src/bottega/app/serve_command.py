@@ -94,7 +94,7 @@ def _dashboard(folders: tuple[Path, ...]) -> Any:
     if not folders:
         return None
     try:
-        from bottega.service.dashboard import dashboard_app
+        from bottega.service.dashboard.app import dashboard_app
     except ImportError as error:
         raise UsageError(f"runs: the dashboard cannot be loaded: {error}") from None
     return dashboard_app(folders)
