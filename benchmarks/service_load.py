@@ -107,7 +107,7 @@ def main(
         down = 0.0
         time.sleep(minutes * 30)
         if kill:
-            down = server.kill_and_restart()
+            down = server.kill_and_restart(tally)
         time.sleep(max(0.0, minutes * 60 - (time.monotonic() - begun)))
         stop.set()
         sending = time.monotonic() - begun
@@ -149,12 +149,19 @@ class Server:
         probe = ServerClient(self.url, patience=120.0)
         probe.ask("GET", "/healthz")
 
-    def kill_and_restart(self) -> float:
-        begun = time.monotonic()
+    def kill_and_restart(self, tally: Tally) -> float:
+        """How long it was away. What it had started must be gone too."""
+        begun, below = time.monotonic(), descendants(self.process.pid)
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.start()
-        return time.monotonic() - begun
+        away = time.monotonic() - begun
+        while left := [pid for pid, born in below.items() if birth(pid) == born]:
+            if time.monotonic() - begun > 30.0:
+                tally.wrong.append(f"{len(left)} of {len(below)} processes outlived the server")
+                break
+            time.sleep(0.2)
+        return away
 
     def memory(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -176,6 +183,31 @@ class Server:
     def stop(self) -> int:
         self.process.terminate()
         return self.process.wait(90)
+
+
+def birth(pid: int) -> str:
+    """When a process began, which tells it from a later one of the same number; empty where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes below one, with their births."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
+        except OSError:
+            continue
+    found, pending = {}, [pid]
+    while pending:
+        for child in parents[pending.pop()]:
+            found[child] = birth(child)
+            pending.append(child)
+    return {child: born for child, born in found.items() if born}
 
 
 def client(
