@@ -42,7 +42,7 @@ sys.path.append(str(HERE.parent / "tests"))
 from corpus import Specimen, load_task, specimens  # noqa: E402
 
 TOKENS = 8
-LIMITS = TokenLimits(own_tasks=True, requests_per_minute=10_000_000, seconds=120, seconds_per_hour=1e9)
+LIMITS = TokenLimits(own_tasks=True, requests_per_minute=10_000_000, connections=1000, seconds=120, seconds_per_hour=1e9)
 SMALL = TokenLimits(source_kib=4)
 WEIGHTS = {"refused": 60, "syntax error": 16, "raises": 10, "wrong": 6, "right": 3, "hostile": 5}
 """How often each kind of candidate is sent."""

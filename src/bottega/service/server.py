@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,6 +33,7 @@ from bottega.service.store import ENDED, Kind, Record
 from bottega.service.store import Request as JudgeRequest
 from bottega.service.tokens import NoTokens, Token, TokenFile
 
+LOG = logging.getLogger(__name__)
 LONGEST_WAIT = 120.0
 PING_SECONDS = 15.0
 Wait = Annotated[
@@ -175,6 +178,11 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(NoRoom)
     async def busy(request: Request, error: NoRoom) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.seconds)})
+
+    @app.exception_handler(sqlite3.Error)
+    async def broken(request: Request, error: sqlite3.Error) -> JSONResponse:
+        LOG.error("results cannot be kept: %s", error)
+        return JSONResponse({"error": "the server cannot keep results now; ask again later"}, 503, {"Retry-After": "10"})
 
     @app.exception_handler(BottegaError)
     async def wrong(request: Request, error: BottegaError) -> JSONResponse:
