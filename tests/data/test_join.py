@@ -45,11 +45,7 @@ def row(number: int, split: str = "train", ops: str = "", role: str = "write", p
 
 def folder(place: Path, *rows: dict[str, Any], style: str = "terse") -> Path:
     place.mkdir()
-    files = [
-        path
-        for split in ("train", "test")
-        if (path := write_rows(place, split, [one for one in rows if one["split"] == split]))
-    ]
+    files = write_rows(place, rows)
     card: dict[str, Any] = {
         "made_at": "now", "examples": len(rows), "splits": {}, "counts": {}, "coverage": [], "left_out": {}, "unreadable": [], "material": {},
         "tokens": {"counted_by": "the tokenizer of embedded", "total": 1, "median": 1, "longest": 1}, "teachers": ["builder"], "judge": "none",

@@ -20,7 +20,7 @@ from bottega.data.audit import Audit, run_audit
 from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
-from bottega.data.data_files import write_examples
+from bottega.data.data_files import write_rows
 from bottega.data.examples_stage import ExampleSet, examples_of
 from bottega.data.examples_writing import ExampleContext
 from bottega.data.judge_stage import Progress, judge_all
@@ -221,7 +221,7 @@ def examples_stage(
             },
         }
         material = {**store.counts(), "verdicts_used": judge_setups.get(chosen, 0)}
-        paths = write_examples(folder, outcome.examples, form)
+        paths = write_rows(folder, [example.row() for example in outcome.examples], form)
         card = card_of(outcome, paths, material, making, counted_by)
         write_card(folder, card)
     return outcome, card

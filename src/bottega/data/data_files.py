@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,40 +10,24 @@ from typing import Any
 
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.files import write_atomic
-from bottega.data.example import Example
+from bottega.tasks.tables import FORMATS, arrow_module, require_format, table_bytes
 
 SPLITS = ("train", "test")
-FORMATS = ("jsonl", "parquet")
 
 
-def write_examples(folder: Path, examples: Sequence[Example], form: str = "jsonl") -> list[Path]:
-    """A file for each side; files of another run or form are taken away, so that a folder never holds two."""
-    if form not in FORMATS:
-        raise UsageError(f"unknown format {form!r}; use {' or '.join(FORMATS)}")
+def write_rows(folder: Path, rows: Sequence[Mapping[str, Any]], form: str = "jsonl") -> list[Path]:
+    """A file for each side of the split; files of another run or form are taken away, so that a folder never holds two."""
+    require_format(form)
     paths = []
     for split in SPLITS:
-        of_split = [example for example in examples if example.split == split]
-        path = folder / f"{split}.{form}"
-        if of_split and form == "jsonl":
-            write_whole(path, "".join(example.line() + "\n" for example in of_split).encode("utf-8", "replace"))
-        elif of_split:
-            write_whole(path, _parquet(of_split))
-        if of_split:
-            paths.append(path)
+        of_split = [row for row in rows if row["split"] == split]
         for other in FORMATS:
-            if (other != form or not of_split) and (folder / f"{split}.{other}").exists():
-                (folder / f"{split}.{other}").unlink()
+            if other != form or not of_split:
+                (folder / f"{split}.{other}").unlink(missing_ok=True)
+        if of_split:
+            paths.append(folder / f"{split}.{form}")
+            write_whole(paths[-1], table_bytes(of_split, form))
     return paths
-
-
-def write_rows(folder: Path, split: str, rows: Sequence[Mapping[str, Any]]) -> Path | None:
-    """Rows as they were read, for one side of the split; nothing where there are none."""
-    path = folder / f"{split}.jsonl"
-    if rows:
-        write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "replace"))
-        return path
-    path.unlink(missing_ok=True)
-    return None
 
 
 def read_rows(folder: Path, split: str | None = None) -> Iterator[dict[str, Any]]:
@@ -67,7 +50,7 @@ def read_rows(folder: Path, split: str | None = None) -> Iterator[dict[str, Any]
                     yield row
         elif (folder / f"{name}.parquet").is_file():
             found = True
-            yield from _module("pyarrow.parquet").read_table(folder / f"{name}.parquet").to_pylist()
+            yield from arrow_module("pyarrow.parquet").read_table(folder / f"{name}.parquet").to_pylist()
     if not found:
         raise UsageError(f"{folder}: no examples there; `bottega data build` makes them")
 
@@ -85,17 +68,3 @@ def write_whole(path: Path, content: bytes) -> None:
 def hash_of(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _parquet(examples: Sequence[Example]) -> bytes:
-    arrow, parquet = _module("pyarrow"), _module("pyarrow.parquet")
-    sink = arrow.BufferOutputStream()
-    parquet.write_table(arrow.Table.from_pylist([example.row() for example in examples]), sink)
-    return bytes(sink.getvalue())
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise UsageError("parquet needs an extra; install it with: pip install 'bottega[datasets]', or take jsonl") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -77,9 +76,6 @@ class Example:
         lists = {name: list(value) for name, value in plain.items() if isinstance(value, tuple)}
         said = [{"role": message.role, "content": message.content} for message in self.messages]
         return {"id": self.id, **plain, **lists, "messages": said}
-
-    def line(self) -> str:
-        return json.dumps(self.row(), ensure_ascii=False)
 
 
 def with_answer(prompt: Sequence[Message], answer: str) -> tuple[Message, ...]:

@@ -13,7 +13,7 @@ from bottega.compiler.callgraph_tracer import CallGraphTracer
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.data_card import changed_files, counts_of_rows, facts_of_files, read_card, write_card
-from bottega.data.data_files import SPLITS, read_rows, write_rows
+from bottega.data.data_files import read_rows, write_rows
 from bottega.data.records import UNJUDGED
 
 _CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
@@ -71,7 +71,7 @@ def write_joined(whole: Joined, folders: Sequence[Path], out: Path, command: str
     if len(styles) > 1:
         raise UsageError(f"the folders have prompts of several styles: {', '.join(styles)}; a model learns one")
     out.mkdir(parents=True, exist_ok=True)
-    files = [path for split in SPLITS if (path := write_rows(out, split, [row for row in whole.rows if row["split"] == split]))]
+    files = write_rows(out, whole.rows)
     outcomes = [str(row["outcome"] or UNJUDGED) for row in whole.rows]
     card = {
         **counts_of_rows(whole.rows, outcomes, cards[0]["tokens"]["counted_by"]),

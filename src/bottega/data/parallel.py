@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
-from bottega.agents.prompts import Prompts
-from bottega.compiler.callgraph import CallGraph
-from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
-from bottega.data.cards import CardIndex
 from bottega.data.examples_writing import ExampleContext
-from bottega.data.settings import ExampleStage
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.tokens import Count
 from bottega.data.unjudged import Endings
-from bottega.skills.library import Library
 
 FEW = 500
 """Tasks that one process does by itself."""
@@ -38,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ExampleJob:
-    """What the work on a judged task needs. Another process opens store and library anew: connections cannot be shared."""
+    """What the work on a judged task needs. Another process gets store and library by their folders, and opens them anew."""
 
     store: JudgedStore
     judge_setup: JudgeSetup
@@ -47,47 +40,6 @@ class ExampleJob:
     endings: Endings
     proofs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Of cards that were admitted, by task."""
-
-
-@dataclass(frozen=True)
-class _JobKey:
-    """A job without its open files, as it is sent to another process."""
-
-    folder: Path
-    library: Path
-    library_version: int | None
-    judge_setup: JudgeSetup
-    stage: ExampleStage
-    prompts: Prompts
-    device: DeviceFacts
-    callgraphs: Mapping[str, CallGraph | None]
-    count: Count
-    endings: Endings
-    proofs: dict[str, list[dict[str, Any]]]
-
-    def open(self) -> ExampleJob:
-        store = JudgedStore(self.folder, create=False, write=False)
-        library = Library(self.library, create=False)
-        card_index = CardIndex(library, self.device.kind, self.library_version, self.stage.retrieved)
-        context = ExampleContext(self.stage, self.prompts, self.device, card_index, self.callgraphs)
-        return ExampleJob(store, self.judge_setup, context, self.count, self.endings, self.proofs)
-
-
-def _key(job: ExampleJob) -> _JobKey:
-    context, cards = job.context, job.context.card_index
-    return _JobKey(
-        job.store.folder,
-        cards.library.folder,
-        cards.version,
-        job.judge_setup,
-        context.stage,
-        context.prompts,
-        context.device,
-        context.callgraphs,
-        job.count,
-        job.endings,
-        job.proofs,
-    )
 
 
 class ProcessMap:
@@ -99,7 +51,7 @@ class ProcessMap:
         self._pool: ProcessPoolExecutor | None = None
         if number > 1 and (tasks >= FEW or processes):
             context = multiprocessing.get_context("forkserver")
-            self._pool = ProcessPoolExecutor(number, context, _open_job, (_key(job),))
+            self._pool = ProcessPoolExecutor(number, context, _open_job, (job,))
 
     def __enter__(self) -> ProcessMap:
         return self
@@ -148,9 +100,9 @@ _jobs: list[ExampleJob] = []
 """The job of a worker process: a process pool's initializer can only leave it in a global."""
 
 
-def _open_job(key: _JobKey) -> None:
+def _open_job(job: ExampleJob) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a process already
-    _jobs.append(key.open())
+    _jobs.append(job)
 
 
 def _run(work: Callable[[ExampleJob, Any], Result], item: Any) -> Result:

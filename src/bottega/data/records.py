@@ -5,7 +5,7 @@ Examples are made of these alone. Nothing in them depends on prompts or filters,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -48,12 +48,12 @@ class TaskRecord:
         return cls(task, tuple(data["ops"]), tuple(data["families"]), data["structure"])
 
 
-def task_record_of(task: Task, columns: dict[str, Any] | None = None) -> TaskRecord:
+def task_record_of(task: Task, columns: Mapping[str, Any] | None = None) -> TaskRecord:
     """From what the task's own source of data says about it, or else from its text."""
-    compact_verdict = columns or {}
-    families = _words(compact_verdict.get("families")) or tuple(tag for tag in task.tags if ":" not in tag)
-    ops = tuple(sorted(_words(compact_verdict.get("ops")))) or operators_of(task.source)
-    structure = compact_verdict.get("structure")
+    told = columns or {}
+    families = _words(told.get("families")) or tuple(tag for tag in task.tags if ":" not in tag)
+    ops = tuple(sorted(_words(told.get("ops")))) or operators_of(task.source)
+    structure = told.get("structure")
     return TaskRecord(task, ops, families, structure if isinstance(structure, str) else "")
 
 

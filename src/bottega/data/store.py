@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -101,6 +102,10 @@ class JudgedStore:
             self.connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         elif "verdicts" not in tables:
             raise UsageError(f"{self.path}: is a database of something else; give another --out")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens it anew, to read: connections cannot be shared."""
+        return partial(JudgedStore, create=False, write=False), (self.folder,)
 
     def __enter__(self) -> JudgedStore:
         return self

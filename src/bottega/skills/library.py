@@ -11,8 +11,9 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, SkillState
@@ -61,6 +62,10 @@ class Library:
         self.index = SearchIndex(self.store)
         self.evidence = Evidence(self.store)
         self.uses = Uses(self.store)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens it anew: connections cannot be shared."""
+        return partial(Library, create=False), (self.folder,)
 
     def __enter__(self) -> Library:
         return self

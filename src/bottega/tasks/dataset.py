@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class TableRow:
     problem: int | None = None
     flaw: str = ""
     """Why the row holds no source, if it does not."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """All that the table says of it."""
 
 
 def parse_selector(text: str, reference: str) -> Selector:
@@ -127,7 +129,8 @@ def _row(record: Any, label: str, level: int | None, index: int) -> TableRow:
     origin = f"{label}:level{level}/{problem}" if level is not None and problem is not None else nameless
     code, name = record.get("code"), record.get("name")
     flaw = "" if isinstance(code, str) else "the row has no text in a column named code"
-    return TableRow(origin, code if isinstance(code, str) else "", name if isinstance(name, str) else "", level, problem, flaw)
+    text = {"code": code if isinstance(code, str) else "", "name": name if isinstance(name, str) else ""}
+    return TableRow(origin, **text, level=level, problem=problem, flaw=flaw, columns=record)
 
 
 def _jsonl_rows(path: Path) -> list[TableRow]:

@@ -199,10 +199,10 @@ def test_a_machine_that_is_at_fault_stops_the_run_and_keeps_what_was_done(tmp_pa
 def test_a_full_disk_is_said_and_the_run_can_be_taken_up(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from bottega.tasks.synth import SynthPlan, run\nfrom bottega.core.errors import UsageError\n"
+        "from bottega.tasks.synth import SynthPlan, run\nfrom bottega.core.errors import BottegaError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
         "try:\n    run(SynthPlan(60, seed=2, levels=(1,), filtered=False).checked(), Path(sys.argv[1]))\n"
-        "except UsageError as error:\n    print(error)\n"
+        "except BottegaError as error:\n    print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "full")], capture_output=True, text=True, check=True)
     assert "cannot be written" in told.stdout and "run again to go on" in told.stdout
@@ -215,7 +215,7 @@ def test_a_full_disk_is_said_and_the_run_can_be_taken_up(tmp_path: Path) -> None
 def test_two_runs_do_not_write_in_one_folder(tmp_path: Path) -> None:
     class Second(ByIdentity):
         def examine(self, task: Task) -> ExaminerReport:
-            with pytest.raises(UsageError, match="another run is writing here"):
+            with pytest.raises(UsageError, match="another process is writing this run"):
                 run(plan(), tmp_path, ByIdentity())
             return super().examine(task)
 

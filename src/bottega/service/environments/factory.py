@@ -6,7 +6,6 @@ Trainers make an environment for each rollout, often thousands; a judge owns pro
 from __future__ import annotations
 
 import atexit
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -25,6 +24,7 @@ from bottega.episodes.selecting import retrieve, selector_input
 from bottega.episodes.summarising import advance_of, summariser_input
 from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
+from bottega.judge.remote import RemoteDevices
 from bottega.service.environments.session import SelectorSession, SessionJudge, SessionTerms, SummariserSession, WriterSession
 from bottega.service.environments.settings import EnvironmentSettings
 from bottega.skills.library import Library
@@ -49,7 +49,8 @@ class SessionFactory:
         episode = self.settings.episode()
         self._own: list[Any] = []
         if judge is None:
-            judge = opened_judge(self.settings)
+            judge, found = opened_judge(self.settings)
+            facts = facts or found
             self._own.append(judge)
         if library is None and self.settings.library is not None:
             library = Library(self.settings.library, create=False)
@@ -126,14 +127,12 @@ class SessionFactory:
         return shared_tracer().trace(task) if self.terms.prompts.shows(role, "callgraph") else None
 
 
-def opened_judge(settings: EnvironmentSettings) -> Any:
-    """A judge of this process, or the client of a served one."""
+def opened_judge(settings: EnvironmentSettings) -> tuple[Any, DeviceFacts]:
+    """A judge of this process, or the client of a served one; with the facts of the device that judges, which the prompts name."""
     if not settings.judge:
-        return Judge(settings.device, **settings.judge_options())
-    remote = getattr(Judge, "remote", None)
-    if remote is None:
-        raise UsageError("this Bottega has no client for a served judge; leave `judge` empty to judge in this process")
-    return remote(settings.judge, token=os.environ.get("BOTTEGA_TOKEN"), device=settings.device, **settings.judge_options())
+        return Judge(settings.device, **settings.judge_options()), device_facts(settings.device)
+    served = RemoteDevices(settings.judge)
+    return served.judge(settings.device, **settings.judge_options()), served.facts(settings.device)
 
 
 @cache

@@ -26,7 +26,7 @@ class EnvironmentSettings(Section):
     device: str = "cpu"
     """Of the judge: cpu, cuda or cuda:N."""
     judge: str = ""
-    """Address of a `bottega serve`; empty judges in this process. The token is read from BOTTEGA_TOKEN."""
+    """Address of a `bottega serve`; empty judges in this process. The token is that of BOTTEGA_TOKEN."""
     language: str | None = None
     """Of the kernels; none is the device's usual one."""
     baseline: str = "eager"

@@ -27,10 +27,11 @@ class KernelEnvironment:
     def __init__(self, settings: EnvironmentSettings | SessionFactory | None = None) -> None:
         self._settings = settings
         self._session: WriterSession | None = None
+        self._lost = False
 
     def reset(self, **row: Any) -> str:
         factory = factory_for(self._settings)
-        self._session = factory.writer(factory.task_of(row))
+        self._session, self._lost = factory.writer(factory.task_of(row)), False
         return "\n\n".join([*(message.content for message in self._session.messages), TOOL])
 
     async def judge_kernel(self, source: str) -> str:
@@ -48,6 +49,7 @@ class KernelEnvironment:
         try:
             step = await session.submit_async(fenced(source, "python"))
         except JudgeError as error:
+            self._lost = True
             return f"This kernel has no verdict, and that is not its fault: {error}"
         return step.feedback
 
@@ -56,7 +58,7 @@ class KernelEnvironment:
         if self._session is None:
             return None
         if not self._session.nodes:
-            return self._session.terms.reward(None)
+            return None if self._lost else self._session.terms.reward(None)
         return self._session.score
 
 

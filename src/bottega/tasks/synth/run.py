@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 from bottega.core.errors import BottegaError, JudgeError, TaskError, UsageError
 from bottega.core.task import Task
-from bottega.tasks.synth.output import Output, open_output
+from bottega.tasks.synth.output import row, write_output
 from bottega.tasks.synth.plan import Series, SynthPlan
 from bottega.tasks.synth.run_log import RunLog, RunRecord
 from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.similarity import Benchmark
-from bottega.tasks.synth.summary import SynthSummary, SynthTally
+from bottega.tasks.synth.summary import SynthSummary, SynthTally, summary_of
+from bottega.tasks.tables import require_format
 
 LOG = "examined.log"
 FAILURES_IN_A_ROW = 5
@@ -78,13 +79,17 @@ def run(
     """
     if plan.filtered and examiner is None:
         raise UsageError("a filtered run needs an examiner; without one, ask for unmeasured tasks")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
-    with RunLog(folder / LOG, plan.terms()) as journal, open_output(folder, table) as output:
-        series = Series(plan, originals)
-        return _Run(plan, series, examiner, workers, benchmark, journal, output, watch or (lambda tally: None)).go()
+    require_format(table)
+    with RunLog(folder / LOG, plan.terms()) as journal:
+        examining = _Run(plan, Series(plan, originals), examiner, workers, benchmark, journal, watch or (lambda tally: None))
+        finished = False
+        try:
+            examining.go()
+            finished = True
+        finally:
+            summary = summary_of(examining.tally, plan, time.monotonic() - examining.begun, interrupted=not finished)
+            write_output(folder, examining.rows, summary, table)
+        return summary
 
 
 class _Run:
@@ -96,12 +101,13 @@ class _Run:
         workers: int,
         benchmark: Benchmark | None,
         journal: RunLog,
-        output: Output,
         watch: Watch,
     ):
         self.plan, self.series, self.examiner, self.workers, self.benchmark = plan, series, examiner, max(1, workers), benchmark
-        self.journal, self.output, self.watch = journal, output, watch
+        self.journal, self.watch = journal, watch
         self.tally = SynthTally(plan.count)
+        self.rows: list[dict[str, Any]] = []
+        """Of what is accepted."""
         self.queue: deque[_Place] = deque()
         self.flying: dict[Future[RunRecord], _Place] = {}
         self.failures = 0
@@ -109,7 +115,7 @@ class _Run:
         self.longest_drought = max(200, 20 * len(series.originals)) if series.originals else LONGEST_DROUGHT
         self.begun = time.monotonic()
 
-    def go(self) -> SynthSummary:
+    def go(self) -> None:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="examine")
         finished = False
         try:
@@ -125,9 +131,6 @@ class _Run:
             finished = True
         finally:
             pool.shutdown(wait=finished, cancel_futures=True)
-            summary = self.tally.summary(self.plan, time.monotonic() - self.begun, interrupted=not finished)
-            self.output.finish(summary)
-        return summary
 
     @property
     def _enough(self) -> bool:
@@ -185,7 +188,7 @@ class _Run:
             except (BottegaError, OSError, MemoryError) as error:
                 place.lost = True
                 self.failures += 1
-                self.tally.lost(place.made, str(error))
+                self.tally.lost[str(place.made.index)] = str(error)[:300]
                 if self.failures >= FAILURES_IN_A_ROW:
                     raise JudgeError(
                         f"the examiner failed {self.failures} times running, last: {error}; what was examined is kept, run again to go on"
@@ -204,7 +207,7 @@ class _Run:
             self.tally.count(place.made, place.record)
             self.drought = 0 if place.record.accepted else self.drought + 1
             if place.record.accepted:
-                self.output.add(place.made, place.record)
+                self.rows.append(row(place.made, place.record))
             if self.drought >= self.longest_drought:
                 wider = "give more modules to vary" if self.series.originals else "widen the window, the families or the levels"
                 raise UsageError(f"none of the last {self.drought} samples was accepted ({self.tally.words()}); {wider}")
