@@ -5,8 +5,9 @@ server has accepted is asked for once more: each must have ended, and each with 
 
     PYTHONPATH=src python3 benchmarks/service_load.py --clients 200 --minutes 10
 
-Most candidates are refused or broken ones, as a verdict with timing takes seconds and one device judges one after the other. So the latency is
-mostly that of a queue in which as many wait as there are clients; `refused` at an empty queue shows what the service itself takes.
+Most candidates are refused or broken ones, as a verdict with timing takes seconds and one device judges one after the other. So the
+latency is mostly that of a queue in which as many wait as there are clients; the first line, by one client at an empty queue, shows what
+the service itself takes.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ WEIGHTS = {"refused": 60, "syntax error": 16, "raises": 10, "wrong": 6, "right":
 """How often each kind of candidate is sent."""
 BAD, CANCELLED = 0.15, 0.02
 """Shares of requests that no server should take, and of good ones that are cancelled at once."""
+ALONE = 50
+"""Requests of one client before the others come."""
 ENDING_SECONDS = 300.0
 """What the queue has to run empty at the end."""
 SLOW = {"memory_hog", "disk_hog", "compiler_bomb", "sleep_in_native_code", "returns_a_giant", "flood_of_output"}
@@ -94,6 +97,7 @@ def main(
         file = Path(folder) / "tokens.toml"
         tokens = {name: add_token(file, name, LIMITS) for name in names} | {"small": add_token(file, "small", SMALL)}
         server = Server(Path(folder), file)
+        alone = alone_seconds(server.url, tokens["client-0"])
         tally, stop = Tally(), threading.Event()
         threads = [
             threading.Thread(
@@ -117,6 +121,9 @@ def main(
         lost = check_all(server.url, tokens, tally)
         memory, metrics = server.memory(), server.requests(tokens["client-0"])
         code = server.stop()
+        typer.echo(
+            f"one client at an empty queue: a candidate that no process is needed for in {1000 * alone:.0f} ms (median of {ALONE})"
+        )
         report(tally, clients, sending, whole, down, lost, memory, metrics, kill)
         if code != 0:
             tally.wrong.append(f"the server ended with {code}")
@@ -274,6 +281,14 @@ def ask(mine: ServerClient, name: str, one: Sent, cancel: bool, tally: Tally) ->
     tally.seconds[one.kind].append(time.monotonic() - begun)
     tally.wrong += faults(found, one, cancel)
     tally.outcomes[found.get("verdict", {}).get("outcome", found["state"])] += 1
+
+
+def alone_seconds(url: str, token: str) -> float:
+    """What the service itself takes: from a request to its verdict, where there is nothing to judge and nobody else."""
+    mine, tally = ServerClient(url, token), Tally()
+    for number in range(ALONE):
+        ask(mine, "client-0", Sent("refused", f"# alone {number}\0", frozenset({"compile_error"})), False, tally)
+    return statistics.median(tally.seconds["refused"])
 
 
 def faults(found: dict[str, Any], one: Sent, cancelled: bool) -> list[str]:

@@ -17,6 +17,7 @@ from scripted import TASK, Running, ScriptedJudge, served
 from waiting import until
 
 from bottega.service import dispatcher, gate
+from bottega.service.dashboard.app import dashboard_app
 from bottega.service.dispatcher import Keeping
 from bottega.service.limits import TokenLimits
 from bottega.tasks.load import load_task
@@ -335,3 +336,12 @@ def test_a_full_disk_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.Monkey
         assert running.post("judge 0 x")[0] == 503
         assert running.post("judge 0 x")[1]["verdict"]["diagnosis"] == "judge 0 x"
         assert running.judge.asked == ["judge 0 x"]
+
+
+def test_the_dashboard_stands_behind_the_same_gate(tmp_path: Path) -> None:
+    with served(tmp_path, {"alice": OWN}, dashboard=dashboard_app([tmp_path])) as running:
+        assert running.ask("GET", "/")[0] == running.ask("GET", "/static/dashboard.css")[0] == 401
+        status, headers, page = running.ask("GET", "/", token="alice")
+        assert status == 200 and headers["Content-Type"].startswith("text/html") and "Runs" in page
+        assert running.ask("GET", "/run/nothing", token="alice")[0] == 404
+        assert running.post("judge 0 beside it", "alice")[1]["state"] == "done"
