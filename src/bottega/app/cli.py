@@ -30,6 +30,7 @@ GROUPS = {
     "compare": "bottega.app.compare_command",
     "report": "bottega.app.report_command",
     "serve": "bottega.app.serve_command",
+    "mcp": "bottega.app.mcp_command",
     "settings": "bottega.app.settings_command",
 }
 

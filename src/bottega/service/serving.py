@@ -63,7 +63,7 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
     for device in options.devices:
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
-    listening = _socket(options.host, options.port)
+    listening = bound_socket(options.host, options.port)
     store = Store(options.folder)
     judges = {
         device: RunJudge(
@@ -117,7 +117,7 @@ def refuse_open_address(host: str, has_tokens: bool) -> None:
         )
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """Bound before the judges are opened: a port that is taken is told at once."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
