@@ -60,7 +60,7 @@ def test_a_search_with_progress(tmp_path: Path) -> None:
 
     async def searched() -> Any:
         module = "from torch import nn\nimport torch\n\n\nclass Gate(nn.Module):\n    def forward(self, x):\n        return torch.sigmoid(x) * x\n"
-        call = {"module": module, "inputs": "torch.randn(64, 4096)", "kernels": 1, "minutes": 3}
+        call = {"module": module, "inputs": "torch.randn(64, 4096)", "kernels": 1, "minutes": 1}
         async with agent(tmp_path) as client:
             wrong = await client.call_tool("optimize_module", {**call, "inputs": "torch.randn("})
             assert wrong.is_error and "inputs" in wrong.content[0].text
