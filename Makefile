@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test test-all test-gpu install lint docs release reproduce clean
+.PHONY: demo test test-all test-gpu test-browser install lint docs release reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -12,7 +12,7 @@ demo: install
 	$(BIN)/bottega optimize examples/attention_weights.py --device $(DEVICE_HERE) strategy=parallel samples=1 turns=1 skills=false drafts=0 || [ $$? -eq 3 ]
 
 test: install lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
 
 test-all: install lint .venv/installed-docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -22,6 +22,14 @@ test-gpu: install
 	@nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
 	@$(BIN)/python -c "import torch, triton; print('torch', torch.__version__, 'triton', triton.__version__)"
 	$(BIN)/python -m pytest -m gpu -n $(or $(WORKERS),4) --dist worksteal -rfE --durations=5
+
+# The dashboard in the system's Chromium (Debian: apt-get install chromium), which playwright drives.
+test-browser: install .venv/installed-browser
+	$(BIN)/python -m pytest -m browser -rs tests/service/browser
+
+.venv/installed-browser: .venv/installed
+	$(PIP) --no-build-isolation --editable ".[browser]"
+	touch $@
 
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 # Unpacked beside torch, since pip takes one core: none of them is one of torch's own needs.

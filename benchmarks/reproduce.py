@@ -92,8 +92,8 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         sft=("--preset", "one-gpu", "data.epochs=10", "optimiser.warmup=25", "optimiser.schedule=cosine", "optimiser.least=0.05"),
         rl=(
             "--preset", "one-gpu", f"data.steps={max(1, int((60 * share['rl'] - 60) / 45))}", "rollout.tasks=16", "rollout.schemes=1",
-            "rollout.samples=4", "rollout.turns=1", "rollout.summaries=1", "rollout.temperature=1.1", "rollout.max_tokens=1536",
-            "rollout.timeout=20", f"rollout.judge_workers={workers}", "skills.unproved=true", "reward.bound=point", "optimiser.lr=2e-5",
+            "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.temperature=1.0", "rollout.max_tokens=1536",
+            "rollout.timeout=20", f"rollout.judge_workers={workers}", "reward.bound=point", "optimiser.lr=2e-5",
             "checkpoint.every=5",
         ),
         # most courses are taught and not judged: what a model of this size lacks is breadth

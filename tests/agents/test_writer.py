@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from graph_text import graph
@@ -94,6 +95,16 @@ def test_a_terse_prompt_shows_the_callgraph_instead_of_the_task_where_there_is_o
     assert messages(replace(given, task=spoken), Prompts("terse")) == messages(given, Prompts("terse"))
     for style in ("compact", "full"):
         assert messages(replace(given, callgraph=graph(callgraph)), Prompts(style)) == messages(given, Prompts(style))
+
+
+@pytest.mark.parametrize("style", ["terse", "compact", "full"])
+def test_a_card_is_shown_with_the_conditions_under_which_it_is_sound(
+    style: Any, task: Task, device: DeviceFacts, card: Callable[..., Skill]
+) -> None:
+    plain = card("one_pass")
+    conditioned = replace(plain, conditions=replace(plain.conditions, hardware="only from 132 SMs on"))
+    _, user = messages(WriterInput(task, "cpp", device, skills=(conditioned,)), Prompts(style))
+    assert "only from 132 SMs on" in user.content
 
 
 def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]) -> None:

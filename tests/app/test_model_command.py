@@ -21,7 +21,7 @@ from bottega.backbone.delta import state_of  # noqa: E402
 from bottega.backbone.embedded import read_embedded  # noqa: E402
 from bottega.backbone.loading import load, trained_style  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
-from bottega.train.export import export_model  # noqa: E402
+from bottega.train.checkpoint import export_model  # noqa: E402
 
 
 @pytest.fixture

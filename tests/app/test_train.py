@@ -30,8 +30,8 @@ from bottega.train.settings import Config
 
 SETTINGS = [
     "data.tasks=[\"builtin:star_relu\"]", "data.steps=1", "data.longest=4096", "data.pack_tokens=8192",
-    "rollout.samples=2", "rollout.turns=1", "rollout.max_tokens=4", "rollout.schemes=1", "rollout.cache_tokens=16384", "model.device=cpu",
-    "skills.unproved=true", "log.tensorboard=false",
+    "rollout.samples=2", "rollout.turns=1", "rollout.summaries=0", "rollout.max_tokens=4", "rollout.schemes=1",
+    "rollout.cache_tokens=16384", "model.device=cpu", "log.tensorboard=false",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bottega.backbone.chat import TokenCompletion, TokenRequest
 from bottega.backbone.weights import bare, unfit
 from bottega.core.errors import BackboneError
 
@@ -20,8 +21,12 @@ _HEAD_ROWS = 2048
 
 
 @torch.no_grad()
-def teacher_forced(model: Any, rows: Sequence[Row], tokens: int = 16384) -> list[list[float]]:
-    """For each row the log-prob of every output token, at temperature 1. `tokens`: how many are in a pass, padding included."""
+def teacher_forced(
+    model: Any, rows: Sequence[Row], tokens: int = 16384, temperatures: Sequence[float] | None = None
+) -> list[list[float]]:
+    """For each row the log-prob of every output token, at the temperature it was sampled with, 1 where none is said. `tokens`: how many are in a
+    pass, padding included."""
+    warm = [temperature or 1.0 for temperature in temperatures or [1.0] * len(rows)]
     for prompt, output in rows:
         if not prompt and output:
             raise BackboneError("a row without a prompt has no log-prob for its first token: give at least one prompt token")
@@ -36,14 +41,20 @@ def teacher_forced(model: Any, rows: Sequence[Row], tokens: int = 16384) -> list
             while end < len(order) and (end + 1 - begin) * sum(map(len, rows[order[end]])) <= tokens:
                 end += 1
             chosen = order[begin:end]
-            found.update(zip(chosen, _pass(model, [rows[i] for i in chosen])))
+            found.update(zip(chosen, _pass(model, [rows[i] for i in chosen], [warm[i] for i in chosen])))
             begin = end
     finally:
         model.train(training)
     return [found[i] for i in range(len(rows))]
 
 
-def _pass(model: Any, rows: Sequence[Row]) -> list[list[float]]:
+def as_sampled(model: Any, requests: Sequence[TokenRequest], found: Sequence[TokenCompletion]) -> list[list[float]]:
+    """What the log-probs of these answers should be."""
+    rows = [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)]
+    return teacher_forced(model, rows, temperatures=[request.sampling.temperature for request in requests])
+
+
+def _pass(model: Any, rows: Sequence[Row], temperatures: Sequence[float]) -> list[list[float]]:
     """Padded on the right: what comes after a token cannot change it, so no mask is needed."""
     device = next(model.parameters()).device
     width = max(len(prompt) + len(output) for prompt, output in rows)
@@ -57,15 +68,16 @@ def _pass(model: Any, rows: Sequence[Row]) -> list[list[float]]:
     if not lines:
         return [[] for _ in rows]
     targets = ids[lines, [place + 1 for place in places]].to(device)
+    warm = torch.tensor([temperatures[line] for line in lines], device=device)[:, None]
     at = (torch.tensor(lines, device=device), torch.tensor(places, device=device))
     if unfit(model):
         logits = model(input_ids=ids.to(device), use_cache=False).logits[at]
-        flat = _chosen(logits, targets)
+        flat = _chosen(logits / warm, targets)
     else:
         inner = bare(model)
         hidden = inner.model(input_ids=ids.to(device), use_cache=False).last_hidden_state[at]
-        parts = zip(hidden.split(_HEAD_ROWS), targets.split(_HEAD_ROWS))
-        flat = torch.cat([_chosen(_head(inner.lm_head, part), wanted) for part, wanted in parts])
+        parts = zip(hidden.split(_HEAD_ROWS), targets.split(_HEAD_ROWS), warm.split(_HEAD_ROWS))
+        flat = torch.cat([_chosen(_head(inner.lm_head, part) / scale, wanted) for part, wanted, scale in parts])
     values = flat.tolist()
     found, used = [], 0
     for _, output in rows:

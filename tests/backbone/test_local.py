@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from small_models import CONTEXT, END, VOCABULARY, loaded, small_model, torch, unequal, with_lora
-from teacher_forced import teacher_forced
+from teacher_forced import as_sampled, teacher_forced
 
 from bottega.backbone.chat import Message, Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
@@ -24,7 +24,7 @@ def closed(backbone: LocalBackbone) -> None:
 
 def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[TokenCompletion]) -> float:
     """The largest difference between a log-prob as sampled and as teacher-forced."""
-    truth = teacher_forced(backbone.model, [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
+    truth = as_sampled(backbone.model, requests, found)
     assert [len(row) for row in truth] == [len(each.output_ids) for each in found]
     return max(abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs))
 

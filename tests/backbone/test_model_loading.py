@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from small_models import END, small_model, torch, unequal, with_lora, word_tokenizer
-from teacher_forced import teacher_forced
+from teacher_forced import as_sampled
 
 from bottega.backbone import loading
 from bottega.backbone.loading import Lora, load
@@ -28,7 +28,7 @@ def test_a_folder_is_opened(folder: Path) -> None:
     assert backbone.engine == "plain torch"
     requests = unequal(4)
     found = asyncio.run(backbone.complete(requests))
-    truth = teacher_forced(backbone.model, [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
+    truth = as_sampled(backbone.model, requests, found)
     assert max(abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs)) < 1e-4
     asyncio.run(backbone.close())
 

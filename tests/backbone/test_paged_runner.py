@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from small_models import loaded, small_model, torch, unequal, with_lora
-from teacher_forced import teacher_forced
+from teacher_forced import as_sampled, teacher_forced
 
 from bottega.backbone.chat import TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
@@ -122,7 +122,7 @@ def gpu_model(kind: str, dtype: Any) -> Any:
 
 
 def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[TokenCompletion]) -> Any:
-    truth = teacher_forced(backbone.model, [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
+    truth = as_sampled(backbone.model, requests, found)
     return torch.tensor([abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs)])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from small_models import END, VOCABULARY, small_model, torch, unequal, word_tokenizer
-from teacher_forced import teacher_forced
+from teacher_forced import as_sampled
 
 from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.choose import open_backbone
@@ -177,8 +177,7 @@ class TestOnAGpu:
         for request, each in zip(requests, found):
             assert each.stop_reason == "stop" or len(each.output_ids) == request.sampling.max_tokens
             assert END not in each.output_ids[:-1]
-        rows = [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)]
-        truth = torch.tensor([value for row in teacher_forced(model, rows) for value in row])
+        truth = torch.tensor([value for row in as_sampled(model, requests, found) for value in row])
         assert (torch.tensor([value for each in found for value in each.logprobs]) - truth).abs().mean() < 0.03
 
     def test_a_seed_draws_alike(self, backbone: VllmBackbone) -> None:

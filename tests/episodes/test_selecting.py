@@ -102,6 +102,16 @@ def test_a_selector_that_names_nothing_real_selects_nothing(tmp_path: Path, libr
     assert episode.schemes == ((), ())
     (event,) = [event for event in context.journal.events if isinstance(event, Selected)]
     assert event.turn is not None and event.names == ()
+    assert bool(event.turn.fault) == (said != "none"), "only a word for nothing is a choice of nothing"
+
+
+def test_a_task_without_cards_has_as_many_rollouts_where_groups_are_compared(tmp_path: Path) -> None:
+    with Library(tmp_path / "library") as library:
+        settings = replace(SETTINGS, schemes=3, samples=1, turns=1, even_groups=True)
+        context = episode_context(tmp_path / "run", Actor("none", [answer(kernel(1.1))] * 4), library=library)
+        episode = run(context, settings)
+    assert episode.schemes == ((), (), (), ())
+    assert len(episode.of("write")) == 4
 
 
 def test_proposed_cards_are_offered_only_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ OTHER_MEANINGS = {
     "train/lm_head_loss.py": "asks for the package triton",
     "judge/fingerprint.py": "versions of packages",
     "judge/baseline_cache.py": "versions of packages, and a folder of torch's compiler",
-    "bench/comparable.py": "versions of packages",
+    "bench/caveats.py": "versions of packages",
     "judge/trusted/process.py": "a folder of torch's compiler",
     "data/callgraph_names.py": "names that a generated file uses",
     "data/renaming.py": "names that a generated file uses",

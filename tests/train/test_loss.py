@@ -121,6 +121,23 @@ def test_the_head_gives_what_autograd_gives_through_all_logits() -> None:
     assert torch.allclose(head_logprobs(hidden, weight, targets, chunk=5)[0], plain, atol=1e-5)
 
 
+def test_log_probs_and_gradients_are_those_of_the_temperature() -> None:
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(5, 8, requires_grad=True), torch.randn(31, 8)
+    targets = torch.randint(0, 31, (5,))
+    value, logprobs, _ = head_loss(hidden, weight, targets, lambda own, part: -own, chunk=2, temperature=0.7)
+    value.backward()
+    got, hidden.grad = hidden.grad, None
+    plain = F.log_softmax(hidden @ weight.t() / 0.7, -1).gather(-1, targets[:, None])[:, 0]
+    (-plain.sum()).backward()
+    assert torch.allclose(logprobs, plain, atol=1e-5)
+    assert torch.allclose(got, hidden.grad, atol=1e-5)  # type: ignore[arg-type]
+    assert torch.allclose(head_logprobs(hidden, weight, targets, temperature=0.7)[0], plain, atol=1e-5)
+    warm, cold = Policy(tiny_llama()), Policy(tiny_llama(), temperature=0.5)
+    packed = warm.pack(random_rows(2))
+    assert not torch.allclose(warm.logprobs(packed)[0], cold.logprobs(packed)[0], atol=1e-3)
+
+
 def test_a_frozen_head_gets_no_gradient() -> None:
     hidden, weight = torch.randn(3, 4, requires_grad=True), torch.randn(7, 4)
     value, _, _ = head_loss(hidden, weight, torch.tensor([1, 2, 3]), lambda logprobs, part: -logprobs)

@@ -35,7 +35,7 @@ def verdict(
         ("davinci", verdict(2.0), 0.5 + 1.0 + 0.4),
         ("davinci", verdict(20.0), 0.5 + 3.0 + 0.4),
         ("drkernel", verdict(20.0), 0.5 + 1.5 + 0.4),
-        ("davinci", verdict(0.5, outcome="slower", share=0.0), 0.5 + 0.25),
+        ("davinci", verdict(0.5, outcome="slower", share=0.01), 0.5 + 0.25 + 0.005),
         ("kevin", verdict(2.0), 2.3),
         ("kevin", verdict(50.0), 50.3),
         ("milestones", verdict(1.04, compiled=3.0), 1.0),

@@ -20,7 +20,7 @@ from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
-from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, sibling_of  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, siblings_of  # noqa: E402
 from bottega.train.alarms import alarms  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.reading import Reading  # noqa: E402
@@ -37,14 +37,15 @@ def test_every_task_comes_once_before_any_comes_again() -> None:
     assert len(tasks_of_step(known, 1, 40, seed=5)) == 6, "a step has no more tasks than there are"
 
 
-def test_a_sibling_shares_most_tags() -> None:
+def test_siblings_share_most_tags() -> None:
     known = tasks()
     for task in known:
-        sibling = sibling_of(task, known)
-        assert sibling is not None
-        assert sibling.id != task.id
-        assert sibling.tags[0] == task.tags[0]
-    assert sibling_of(known[0], known[:1]) is None
+        siblings = siblings_of(task, known, 3)
+        assert len({sibling.id for sibling in siblings} - {task.id}) == 3
+        shared = [len({*task.tags} & {*sibling.tags}) for sibling in siblings]
+        assert shared == sorted(shared, reverse=True)
+        assert siblings[0].tags[0] == task.tags[0]
+    assert siblings_of(known[0], known[:1], 3) == []
 
 
 WINDOW = 2
@@ -163,5 +164,6 @@ def test_a_library_that_was_half_copied_is_copied_anew(tmp_path: Path) -> None:
     with open_run_library("empty", tmp_path / "none") as library:
         assert len(library) == 0
     with open_run_library("starter", tmp_path / "starter") as library:
-        assert all(isinstance(card, Skill) and card.state is SkillState.PROPOSED for card in library.cards())
-        assert len(library) > 50
+        states = [card.state for card in library.cards() if isinstance(card, Skill)]
+        assert states.count(SkillState.ADMITTED) >= 1, "the shipped cards were proved"
+        assert states.count(SkillState.PROPOSED) > 50

@@ -29,6 +29,7 @@ GROUPS = {
     "bench": "bottega.app.bench_command",
     "compare": "bottega.app.compare_command",
     "report": "bottega.app.report_command",
+    "dashboard": "bottega.app.dashboard_command",
     "serve": "bottega.app.serve_command",
     "mcp": "bottega.app.mcp_command",
     "settings": "bottega.app.settings_command",

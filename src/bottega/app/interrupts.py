@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -23,48 +24,63 @@ Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
-def stop_after_step(say: Callable[[str], None]) -> Iterator[list[int]]:
-    """A list that the first signal fills; a second one raises `KeyboardInterrupt`."""
-    asked: list[int] = []
-    first = 0.0
+def hearing_signals(handle: Callable[[], bool]) -> Iterator[None]:
+    """A signal calls `handle`, which says whether to go on hearing; else the next one ends the process. Only the main thread hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
-    def handle(number: int, frame: object) -> None:
-        nonlocal first
-        if asked:
-            if time.monotonic() - first < ONE_SIGNAL_S:
-                return
-            raise KeyboardInterrupt
-        first = time.monotonic()
-        asked.append(number)
-        say("stopping after this step; once more to stop at once")
+    last = -ONE_SIGNAL_S
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    def heard(number: int, frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before >= ONE_SIGNAL_S and not handle():
+            for each in _SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
+
+    before = {number: signal.signal(number, heard) for number in _SIGNALS}
     try:
-        yield asked
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def stop_after_step(say: Callable[[str], None]) -> Iterator[list[bool]]:
+    """A list that the first signal fills; a second one raises `KeyboardInterrupt`."""
+    asked: list[bool] = []
+
+    def handle() -> bool:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+        say("stopping after this step; once more to stop at once")
+        return True
+
+    with hearing_signals(handle):
+        yield asked
+
+
 async def cancelled_by_signal(work: Coroutine[Any, Any, Result]) -> Result | None:
     """The work's result, or None after a signal, which cancels it. A second signal ends the process."""
-    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-
-    def handle() -> None:
-        on_signals(loop, None)
-        task.cancel()
-
-    on_signals(loop, handle)
+    task = asyncio.ensure_future(work)
+    on_first_signal(task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
         return None
 
 
-def on_signals(loop: asyncio.AbstractEventLoop, handle: Callable[[], None] | None) -> None:
-    """Have the loop call `handle` on a signal; None lets the next one end the process."""
-    for number in _SIGNALS:
-        if handle is None:
+def on_first_signal(handle: Callable[[], object]) -> None:
+    """Have the running event loop call `handle` on the first signal; the next one ends the process."""
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)
-        else:
-            loop.add_signal_handler(number, handle)
+        handle()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, heard)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import sys
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bottega.app.configured import Given, configured
-from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED
-from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.optimize_run import request_for, run_request, settings_for
+from bottega.app.optimize_run import search, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.errors import UsageError
@@ -91,15 +88,13 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     if several is not None:
         raise typer.Exit(several)
     subject = open_module(given.words[0], wanted, size="cpu" if settings.device == "cpu" else "gpu")
-    request = request_for(settings, subject)
     folder = settings.out if settings.out is not None else next_folder(subject.task.name, Path(), settings.resume)
-    progress = OptimizeProgress(request.caps, request.settings.baseline)
-    display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
-    finished = asyncio.run(run_request(request, folder, settings, display))
-    if finished is None:
+    try:
+        finished = search(subject, folder, settings)
+    except KeyboardInterrupt:
         where = f"; go on with --out {shlex.quote(str(folder))} --resume" if folder.exists() else ""
         say(f"bottega: interrupted before there was anything to report{where}", err=True)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(INTERRUPTED) from None
     if settings.as_json:
         told = {"folder": str(finished.folder), "interrupted": finished.interrupted, **json.loads(finished.result.text())}
         sys.stdout.write(json_line(told) + "\n")

@@ -8,8 +8,8 @@ import importlib.util
 import shlex
 import shutil
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from torch import nn
 
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.display import Display, display_for
-from bottega.app.interrupts import on_signals
+from bottega.app.interrupts import hearing_signals
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.backbone.chat import Usage
@@ -103,29 +103,17 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
 
 
 async def run_request(
-    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop | None = None
+    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop
 ) -> OptimizeFinished | None:
-    """None when it was stopped before there was anything to report. Signals are heard in the main thread only."""
+    """None when it was stopped before there was anything to report."""
     from bottega.data.drafts import CompilerDrafts
-    from bottega.episodes.optimise import Stop, optimise
+    from bottega.episodes.optimise import optimise
     from bottega.skills.default_library import open_library
-
-    stop, loop = stop or Stop(), asyncio.get_running_loop()
-
-    def ring() -> None:
-        stop.ring()
-        if stop.rings > 1:
-            on_signals(loop, None)  # a third one ends the process
-        display.say(
-            "stopping with the best so far, which is judged again; once more to stop at once" if stop.rings == 1 else "stopping"
-        )
 
     with contextlib.ExitStack() as stack:
         cards = stack.enter_context(open_library(settings.library)) if request.library else None
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
-        if threading.current_thread() is threading.main_thread():
-            on_signals(loop, ring)
         display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
         return await optimise(
             request,
@@ -150,51 +138,35 @@ def _library_folder(given: Path | None) -> Path:
     return (given or default_folder()).resolve()
 
 
-if TYPE_CHECKING:
-    from bottega.episodes.optimise import OptimizeFinished
-
-
 def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> OptimizeFinished:
-    """The search in a thread; Ctrl-C ends it with the best so far, a second time at once."""
+    """In a thread with an event loop of its own, so that a script, a notebook or another search may start it. Ctrl-C ends it with the best so
+    far, a second time at once; `KeyboardInterrupt` where there was nothing to report yet."""
     from bottega.episodes.optimise import Stop
 
     request = request_for(settings, subject)
-    display = display_for(
-        OptimizeProgress(request.caps, request.settings.baseline), f"optimizing {subject.title}", settings.quiet
-    )
-    done: list[OptimizeFinished | None] = []
-    failed: list[BaseException] = []
-    started = threading.Event()
-    running: list[tuple[asyncio.AbstractEventLoop, Stop]] = []
+    progress = OptimizeProgress(request.caps, request.settings.baseline)
+    display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
+    stop, loops, rings = Stop(), list[asyncio.AbstractEventLoop](), list[int]()
 
-    async def work() -> None:
-        stop = Stop()
-        running.append((asyncio.get_running_loop(), stop))
-        started.set()
-        done.append(await run_request(request, folder, settings, display, stop))
+    async def work() -> OptimizeFinished | None:
+        loops.append(asyncio.get_running_loop())
+        return await run_request(request, folder, settings, display, stop)
 
-    def run() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            failed.append(error)
-            started.set()
+    def ring() -> bool:
+        rings.append(1)
+        loops[0].call_soon_threadsafe(stop.ring) if loops else stop.ring()
+        first = "stopping with the best so far, which is judged again; once more to stop at once"
+        display.say(first if len(rings) == 1 else "stopping")
+        return len(rings) == 1
 
-    with script_left_alone():
-        thread = threading.Thread(target=run, name="bottega.optimize")
-        thread.start()
-        started.wait()
-        while thread.is_alive():
-            try:
-                thread.join(0.2)
-            except KeyboardInterrupt:
-                for loop, stop in running:
-                    loop.call_soon_threadsafe(stop.ring)
-    if failed:
-        raise failed[0]
-    if not done or done[0] is None:
+    with script_left_alone(), hearing_signals(ring), ThreadPoolExecutor(1, "bottega.optimize") as pool:
+        running = pool.submit(lambda: asyncio.run(work()))
+        while not running.done():
+            wait([running], 0.2)  # a signal is heard between two waits
+    finished = running.result()
+    if finished is None:
         raise KeyboardInterrupt
-    return done[0]
+    return finished
 
 
 @contextlib.contextmanager

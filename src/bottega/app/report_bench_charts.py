@@ -9,10 +9,10 @@ import numpy as np
 
 from bottega.app.report_curves import COLOURS, Chart
 from bottega.bench.bootstrap import Estimate
+from bottega.bench.breakdowns import Family, Uplift
 from bottega.bench.metrics import BenchSummary
 from bottega.bench.result_arrays import ENDINGS, ResultArrays
 from bottega.bench.scaling import GridCell
-from bottega.bench.uplift import Family, Uplift
 
 LOOKS: dict[str, tuple[str, str]] = {
     "faster": ("#08306b", ""),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from bottega.app.bench_figures import NONE, share, span, speed
 from bottega.app.display import clock
 from bottega.bench.attempt import BenchRun
+from bottega.bench.breakdowns import Amount
 from bottega.bench.metrics import BenchSummary
 from bottega.bench.result_arrays import ResultArrays, task_ending
 from bottega.bench.scaling import GridCell, equal_budgets
-from bottega.bench.uplift import Amount
 from bottega.episodes.delivery.page import ReportTable
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")

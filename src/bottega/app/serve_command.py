@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import typer
 
 from bottega.app.configured import Given, configured
-from bottega.app.interrupts import on_signals
+from bottega.app.interrupts import on_first_signal
 from bottega.app.settings.serve import ServeSettings
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -80,21 +79,18 @@ def serve_command(given: Given[ServeSettings]) -> None:
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-
     def handle() -> None:
         say("stopping; running verdicts may end, and what waits is kept. Once more to stop at once", err=True)
-        on_signals(loop, None)
         stop()
 
-    on_signals(loop, handle)
+    on_first_signal(handle)
 
 
 def _dashboard(folders: tuple[Path, ...]) -> Any:
     if not folders:
         return None
     try:
-        from bottega.service.dashboard import dashboard_app
+        from bottega.service.dashboard.app import dashboard_app
     except ImportError as error:
         raise UsageError(f"runs: the dashboard cannot be loaded: {error}") from None
     return dashboard_app(folders)

@@ -82,7 +82,7 @@ class TokenCompletion:
     output_ids: tuple[int, ...]
     """As sampled, the end-of-turn token included where it was sampled."""
     logprobs: tuple[float, ...]
-    """Of each sampled token under the distribution at temperature 1: what a teacher-forced pass gives."""
+    """Of each sampled token at the temperature of sampling (1 where it is 0): what a teacher-forced pass gives there."""
     stop_reason: StopReason
     policy_version: int
     """Which weights drew it: raised by every update."""

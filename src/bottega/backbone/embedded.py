@@ -48,6 +48,7 @@ def read_embedded(path: Path | None = None, weights: dict[str, Any] | None = Non
 
 def _model(file: Gguf, weights: dict[str, Any] | None) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.initialization import no_init_weights
 
     told = file.metadata
     heads, kv_heads = told["llama.attention.head_count"], told["llama.attention.head_count_kv"]
@@ -68,7 +69,7 @@ def _model(file: Gguf, weights: dict[str, Any] | None) -> Any:
         eos_token_id=tokens.index(END),
         pad_token_id=tokens.index(END),
     )
-    with _without_initialisation():
+    with no_init_weights():  # three seconds of random numbers that would be overwritten at once
         model = LlamaForCausalLM(config)
     if weights is None:
         weights = _weights(file, heads, kv_heads)
@@ -90,17 +91,6 @@ def _weights(file: Gguf, heads: int, kv_heads: int) -> dict[str, Any]:
         value = _unpermuted(stored_value, of) if of else stored_value
         weights[_module_name(name)] = torch.from_numpy(value)
     return weights
-
-
-def _without_initialisation() -> Any:
-    """Three seconds of random numbers that would be overwritten at once."""
-    import contextlib
-
-    try:
-        from transformers.initialization import no_init_weights
-    except ImportError:
-        return contextlib.nullcontext()
-    return no_init_weights()
 
 
 def _unpermuted(weight: Any, heads: int) -> Any:

@@ -25,11 +25,11 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 def sample(
     logits: Tensor, temperatures: Sequence[float], seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[list[int], list[float]]:
-    """For each row of `logits`: the sampled token, and its log-prob at temperature 1."""
+    """For each row of `logits`: the sampled token, and its log-prob at the temperature, at 1 where there is none."""
     logits = logits.float()
     scaled = logits
     if any(t not in (0.0, 1.0) for t in temperatures):
-        scaled = logits / torch.tensor([t or 1.0 for t in temperatures], device=logits.device)[:, None]
+        scaled = logits = logits / torch.tensor([t or 1.0 for t in temperatures], device=logits.device)[:, None]
     if logits.device.type == "cpu":  # row by row: a row's noise fits the cache, and many small calls need no second thread
         chosen = torch.tensor([_best(*each) for each in zip(scaled, temperatures, seeds, positions)])[:, None]
     else:

@@ -22,6 +22,10 @@ from bottega.backbone.ledger import MESSAGE_TOKENS, Ledger, likely_tokens, most_
 from bottega.backbone.reply import Failure, Reply, UnreachableError, excerpt, from_status, read_reply
 from bottega.core.errors import BackboneError, UsageError
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+LimitField = Literal["max_tokens", "max_completion_tokens"]
 SECRET_LENGTH = 16
 """Keys from here on are cut out of answers too. Shorter ones are stand-ins such as `EMPTY`, and may be words of a kernel."""
 
@@ -75,12 +79,6 @@ class Endpoint:
         if not (value.isascii() and value.isprintable()) or " " in value:
             raise BackboneError(f"the key in {self.key_variable} has blanks or letters that no key has: set it again")
         return Key(value)
-
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-LimitField = Literal["max_tokens", "max_completion_tokens"]
 
 
 class ServerBackbone:

@@ -82,8 +82,8 @@ class VllmBackbone(EngineBackbone):
         def open_llm() -> Any:
             from vllm import LLM
 
-            # raw: at temperature 1, which is what a teacher-forced pass gives
-            return LLM(place, logprobs_mode="raw_logprobs", generation_config="vllm", **options)
+            # processed: at the temperature of sampling, as a teacher-forced pass gives them there
+            return LLM(place, logprobs_mode="processed_logprobs", generation_config="vllm", **options)
 
         return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate, Floats, certain_reach
+from bottega.bench.breakdowns import family_of
 from bottega.bench.caveats import incomparable
 from bottega.bench.result_arrays import Flags, ResultArrays, result_arrays_of, unfit
 from bottega.bench.scaling import THRESHOLDS
-from bottega.bench.uplift import family_of
 from bottega.core.errors import UsageError
 
 Sign = Literal["win", "loss", "tie"]

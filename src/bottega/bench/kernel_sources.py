@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
@@ -36,29 +35,6 @@ FOREIGN_CHUNK = 8
 """Kernels of one task that one worker judges in a row: a task that is up is used again, and a task with many keeps several busy."""
 
 
-class KernelSource(Protocol):
-    @property
-    def chunk(self) -> int:
-        """Samples of a task that are handed out together, to be done in a row."""
-        ...
-
-    def lanes(self, shard: Shard) -> int:
-        """Samples that a device has under way at a time."""
-        ...
-
-    def samples(self, task: str) -> tuple[int, ...]:
-        """What there is to do for a task."""
-        ...
-
-    async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
-        """Raises `DeviceLost`, or another `BottegaError` where only this sample could not be done."""
-        ...
-
-    def invalid(self, task: str, number: int, why: str) -> Sample:
-        """What a sample of a task that cannot be judged comes to. Its answers, if any were drawn, are no kernels, and it counts."""
-        ...
-
-
 @dataclass
 class ModelSource:
     """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
@@ -74,14 +50,17 @@ class ModelSource:
     facts: dict[str, DeviceFacts]
     """By device."""
     chunk: int = 1
+    """Samples of a task that are handed out together, to be done in a row."""
 
     def lanes(self, shard: Shard) -> int:
+        """Samples that a device has under way at a time."""
         return max(self.at_once, shard.lanes)
 
     def samples(self, task: str) -> tuple[int, ...]:
         return tuple(range(self.settings.samples))
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
+        """Raises `DeviceLost`, or another `BottegaError` where only this sample could not be done."""
         settings = self.settings.episode(shard.device)
         with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
@@ -103,7 +82,7 @@ class ModelSource:
         return found  # a beam whose kernels are copies of each other has fewer than it might
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
-        """With what its answers took: they were paid for."""
+        """What a sample of a task that cannot be judged comes to. With what its answers took: they were paid for."""
         folder = self.folder / SAMPLES / task / str(number)
         drawn = totals_of(list(read_events(folder))) if (folder / FILE).exists() else Totals()
         verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task)
@@ -134,6 +113,9 @@ class CandidateSource:
         candidate = self.kernels[task][number]
         verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task, candidate_id=candidate.id)
         return [(_read(task, number, candidate, verdict, 0.0), candidate.source)]
+
+
+KernelSource = ModelSource | CandidateSource
 
 
 def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, language: str) -> Sample:

@@ -15,10 +15,10 @@ import numpy as np
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
+from bottega.bench.breakdowns import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
 from bottega.bench.caveats import caveats
 from bottega.bench.result_arrays import ENDINGS, ResultArrays, result_arrays_of, task_ending, timed, unfit
 from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, chances, grid, usual_k
-from bottega.bench.uplift import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
 from bottega.judge.baselines import BASELINES
 
 

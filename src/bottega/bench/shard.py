@@ -24,7 +24,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.delivery.final_judge import RunJudge
+from bottega.episodes.delivery.final import RunJudge
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.machine import Workers

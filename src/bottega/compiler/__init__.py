@@ -2,7 +2,7 @@
 
 The stages, in order:
 
-- `callgraph*`: record the torch calls of `forward` with names, options, shapes and data types. Prompts print it, lint reads it.
+- `callgraph*`: record the torch calls of `forward` with names, options, shapes and data types. Prompts print it, the compiler takes its names.
 - `trace`: export the module with torch.export as a graph of operators; what no stage below knows is decomposed.
 - `lowering/`: turn each operator into a kernel description (`kernel`: map, row program, product, ...) or a call of torch.
 - `planner`, `fusion_rule`, `fusion`, `attention_pattern`, `merged_linears`, `layouts`: choose torch's, ours or the library's version of each and
@@ -12,5 +12,5 @@ The stages, in order:
 - `library/`: hand-written kernels that a candidate may call by name. `link` inlines them into a candidate, `strip` is the inverse.
 
 `step_compiler` drives the stages and makes a `BuildStep` of each pass that changes the source; `library_compiler` makes only the last step, and
-`draft_compiler` the candidates that differ in `choices`: tiles, splits, what is fused, whose products.
+`draft_compiler` the candidates that differ in `choices`: whose heavy operators, what is fused, sizes of blocks.
 """

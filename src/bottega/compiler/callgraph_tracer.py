@@ -2,7 +2,7 @@
 
 A sandbox loads what recording needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what
 another one left behind in Python or torch. A reply carries the number of its request; one that does not, or a sandbox that is not left as
-it was, costs the sandbox. A call graph goes into prompts, lint and repairs: no verdict depends on it.
+it was, costs the sandbox. A call graph goes into prompts: no verdict depends on it.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class StepBuilder:
         known = next((step for step in self.steps if step.candidate.source == source), None)
         if known is not None:
             return _Place(on, known)
-        name = pass_.name if pass_ and place.step else FIRST_ATTEMPT
+        name = pass_.name if pass_ and (place.step or pass_ in (LIBRARY_FUNCTIONS, OWN_ATTENTION)) else FIRST_ATTEMPT
         cards = cards_of(pass_, language) if pass_ else ()
         candidate = Candidate(source, language, self.lowered.task.name, parent)
         step = BuildStep(candidate, name, cards, _summary(pass_, plan))

@@ -120,6 +120,16 @@ class EpisodeEnded:
 
 
 @dataclass(frozen=True)
+class Credited:
+    """What one step of training learns from: for every answer that counts, its trace, turn, role, reward and advantage."""
+
+    key: str
+    step: int
+    credits: tuple[dict[str, Any], ...]
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
 class Measured:
     """Figures of one step of training, or of an evaluation after it."""
 
@@ -158,6 +168,7 @@ Event = (
     | Judged
     | Summarised
     | EpisodeEnded
+    | Credited
     | Measured
     | Checkpointed
     | RunEnded

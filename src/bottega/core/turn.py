@@ -36,6 +36,8 @@ class Turn:
     summary: str = ""
     """What a writer says of its own change, in a paragraph."""
     verdict: Verdict | None = None
+    prompt: str = ""
+    """What was asked, every message under its role; empty in older logs and for drafts."""
     redrawn: int = 0
     """How many more answers were sampled because of findings in the ones before. Tokens and cost are those of all of them."""
     repairs: tuple[str, ...] = ()

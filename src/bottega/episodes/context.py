@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from bottega.core.task import Task
 from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import RunBudget
-from bottega.episodes.journal import EpisodeJournal
+from bottega.episodes.journal import EpisodeJournal, Kind
 from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
@@ -67,10 +67,14 @@ class EpisodeContext:
         """What the task calls, with shapes, where the role's prompt has a place for it."""
         return await asyncio.to_thread(shared_tracer().trace, task) if self.prompts.shows(role, "callgraph") else None
 
-    def recall(self, turn: Turn | None) -> None:
-        """Count what a turn from the log took, so that a run that is resumed keeps to its budget."""
-        if turn is not None:
-            self.budget.spend(turn)
+    async def once(self, key: str, kind: type[Kind], make: Callable[[], Awaitable[Kind]]) -> Kind:
+        """The event with this key, made now or from the log. What a turn from the log took counts, so that a resumed run keeps to its budget."""
+        known = self.journal.done(key, kind)
+        if known is None:
+            return await self.journal.once(key, kind, make)
+        if known.turn is not None:
+            self.budget.spend(known.turn)
+        return known
 
     async def generate(
         self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
@@ -78,15 +82,16 @@ class EpisodeContext:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
         sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
         answer = await self.client.generate(messages, sampling)
-        turn = turn_of(role, answer, read(answer.text))
+        turn = turn_of(role, messages, answer, read(answer.text))
         self.budget.spend(turn)
         return turn
 
 
-def turn_of(role: Role, answer: Generation, found: dict[str, Any]) -> Turn:
+def turn_of(role: Role, messages: list[Message], answer: Generation, found: dict[str, Any]) -> Turn:
     return Turn(
         role=role,
         text=answer.text,
+        prompt="\n\n".join(f"[{message.role}]\n{message.content}" for message in messages),
         stop_reason=answer.stop_reason,
         prompt_tokens=answer.usage.prompt_tokens,
         output_tokens=answer.usage.output_tokens,

@@ -23,8 +23,7 @@ from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.delivery.final import choose_final
-from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
+from bottega.episodes.delivery.final import FinalJudge, RunJudge, choose_final
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.episode import run_episode, use_of

@@ -44,20 +44,18 @@ async def select(
     context: EpisodeContext, episode: str, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
 ) -> tuple[list[tuple[Skill, ...]], list[Trace]]:
     """The schemes, the empty one first, and the selector's traces. A selector that fails selects nothing."""
-    count = settings.schemes if offered and settings.skills else 0
+    if not (offered and settings.skills):
+        return [()] * (1 + settings.schemes if settings.even_groups else 1), []
+    count = settings.schemes
     if settings.select == "bm25":
         count = min(count, 1)
 
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
-        known = context.journal.done(key, Selected)
-        if known is not None:
-            context.recall(known.turn)
-            return known
         if settings.select == "bm25":
             names = tuple(skill.name for skill in offered[: settings.skills])
-            return await context.journal.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
-        return await context.journal.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
+            return await context.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
+        return await context.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
 
     drawn = await asyncio.gather(*(scheme(number) for number in range(1, count + 1)))
     by_name = {skill.name: skill for skill in offered}
@@ -85,6 +83,8 @@ async def _ask(
         except AnswerError as error:
             return {"fault": str(error)}
         found.update(names=tuple(skill.name for skill in chosen.skills), reasons=chosen.reasons, unknown=chosen.unknown)
+        if not chosen.skills and (chosen.unknown or not text.strip()):  # choosing nothing is said with a word
+            return {"fault": f"The answer names no skill that was offered. {selector.FORM}"}
         return {}
 
     async with context.phases.generating():

@@ -34,6 +34,8 @@ class EpisodeSettings:
     """Selections sampled from the selector, beside the empty one."""
     empty_scheme: bool = True
     """Whether kernels are also written with no skill. Training always does; a user with one shot may not want to."""
+    even_groups: bool = False
+    """Whether a task for which no skill is offered gets as many rollouts as others, all without one. Training compares within a group."""
     skills: int = 3
     """Cards in one selection, at most."""
     retrieved: int = 20

@@ -90,11 +90,7 @@ async def summarise(
 
     async def one(number: int) -> Summarised:
         key = f"{episode}/summarise/{number}"
-        known = context.journal.done(key, Summarised)
-        if known is not None:
-            context.recall(known.turn)
-            return known
-        return await context.journal.once(key, Summarised, lambda: _ask(context, key, episode, task, advance, settings))
+        return await context.once(key, Summarised, lambda: _ask(context, key, episode, task, advance, settings))
 
     events = await asyncio.gather(*(one(number) for number in range(settings.summaries)))
     proposals = {skill.name: skill for event in events for skill in event.proposals}

@@ -147,13 +147,11 @@ class EpisodeSearch:
 
     async def _written(self, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         key = f"{self.episode}/write/{name}"
-        known = self.context.journal.done(key, Wrote)
-        if known is not None:
+        if self.context.journal.done(key, Wrote) is None:
+            self.context.budget.take_kernel()
+        else:
             self.context.budget.kernels += 1
-            self.context.recall(known.turn)
-            return known
-        self.context.budget.take_kernel()
-        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme))
+        return await self.context.once(key, Wrote, lambda: self._write(key, name, history, scheme))
 
     async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         async with self.context.phases.generating():

@@ -61,6 +61,7 @@ def _decided(task: Task, candidate: Candidate, settings: Settings, found: Examin
         violations.append(Violation("precision_downgrade", "errors of the size that arithmetic in a lower precision makes"))
     violations += [*_coverage_violations(candidate, settings, found), *against]
     outcome = _outcome(settings, found, failure, problem, violations)
+    claimed = claimed_kernels(candidate.source, candidate.language)
     tried = [trial for trial in found.get("trials", []) if not trial["skipped"]]
     correct = bool(tried) and not problem and failure is None and all(not trial["problem"] for trial in tried)
     timing = found.get("timing", {}) if outcome.accepted else {}
@@ -76,7 +77,7 @@ def _decided(task: Task, candidate: Candidate, settings: Settings, found: Examin
         memory=found.get("memory", {}),
         times_ms=_times(settings, found),
         error=_error(found, tried),
-        coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [], "hottest": []}),
+        coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [*claimed], "hottest": []}),
         violations=tuple(violations),
         notes=(
             *_notes(candidate, settings, found),

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.final_judge import RunJudge
+from bottega.episodes.delivery.final import RunJudge
 from bottega.judge.device_facts import is_here
 from bottega.judge.machine import Workers
 from bottega.service.dispatcher import Dispatcher, Keeping

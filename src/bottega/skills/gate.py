@@ -1,9 +1,9 @@
 """The admission gate as a pure decision: from paired attempts to admit, refuse, or go on.
 
 An attempt is worth what its user gains: the logarithm of its speedup, capped, and nothing when it is wrong, slower, or fails, since
-then the module stays as it was. Attempts with and without the card are paired by seed; a round is one pair on every task, and its
-value is the mean difference over the tasks, so a card must help where it was not drawn from too. The bound on the gain
-holds at every look, which is what allows stopping early.
+then the module stays as it was. Attempts with and without the card are paired by seed; a round is one pair on every task. Every pair counts,
+so that many siblings decide in few rounds, and the gain is the mean over the tasks, so that a card must help where it was not drawn from too.
+The bound on the gain holds after every round, which is what allows stopping early.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def decide(pairs: Mapping[str, Sequence[GatePair]], own: str, rules: Rules) -> D
     if len(pairs) < 2 or any(len(of_task) != rounds for of_task in pairs.values()):
         raise ValueError("the gate needs whole rounds on the card's own task and at least one sibling")
     largest = math.log(rules.cap)
-    by_round = [sum(of_task[number].gain for of_task in pairs.values()) / len(pairs) for number in range(rounds)]
-    total = bounds(by_round, largest, rules.alpha)
+    pooled = [of_task[number].gain for number in range(rounds) for of_task in pairs.values()]
+    total = bounds(pooled, largest, rules.alpha, every=len(pairs))
     by_task = {task: factor(bounds([pair.gain for pair in of_task], largest, rules.alpha)) for task, of_task in pairs.items()}
     siblings = [pair.gain for task, of_task in pairs.items() if task != own for pair in of_task]
     on_siblings = sum(siblings) / len(siblings) if siblings else 0.0
@@ -98,16 +98,16 @@ def decide(pairs: Mapping[str, Sequence[GatePair]], own: str, rules: Rules) -> D
         )
     if rounds >= rules.most_rounds:
         return say("refuse", f"not proved: gain {gain.point:.3f}x, only above {gain.low:.3f}x after {rounds} rounds")
-    if hopeless(by_round, rules):
+    if hopeless(pooled, rules):
         return say("refuse", f"no sign of a gain: {gain.point:.3f}x after {rounds} rounds")
     return say("go on", f"gain {gain.point:.3f}x, between {gain.low:.3f}x and {gain.high:.3f}x, after {rounds} rounds")
 
 
-def hopeless(by_round: Sequence[float], rules: Rules) -> bool:
+def hopeless(gains: Sequence[float], rules: Rules) -> bool:
     """Even two standard errors above its mean it would not pass. Stopping here can only refuse, so it needs no guarantee."""
-    count = len(by_round)
-    mean = sum(by_round) / count
-    spread = math.sqrt(sum((value - mean) ** 2 for value in by_round) / max(1, count - 1))
+    count = len(gains)
+    mean = sum(gains) / count
+    spread = math.sqrt(sum((value - mean) ** 2 for value in gains) / max(1, count - 1))
     return mean + 2 * spread / math.sqrt(count) < math.log(rules.threshold)
 
 

@@ -29,8 +29,8 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
+from bottega.skills.shipped import begin_library
 from bottega.skills.similarity import ALIKE, similarity
-from bottega.skills.starter import starter_cards
 from bottega.skills.upkeep import duplicates_of, unhelpful_cards
 from bottega.skills.uses import Scheme, Use
 from bottega.train.rewards.summary import summary_reward
@@ -116,48 +116,49 @@ def admit(
             for key, skill in named.items():
                 homes.setdefault(key, (skill, task))
     decisions: dict[str, Decision | None] = {}
-    wanted: list[tuple[str, Skill, Task, Task]] = []
+    wanted: list[tuple[str, Skill, tuple[Task, ...]]] = []
     known = 0
+    tried_tasks: set[str] = set()
     for key, (skill, task) in homes.items():
         twin = duplicates_of(library, skill) if library is not None else []
-        sibling = sibling_of(task, inputs.tasks)
+        siblings = siblings_of(task, inputs.tasks, config.skills.siblings)
         if twin:
             known += 1
             decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
-        elif sibling is not None and len(wanted) < config.skills.proofs:
-            wanted.append((key, skill, task, sibling))
-    names = proofs.add_many([skill for _, skill, _, _ in wanted], "rename", f"step {step}").names if wanted else []
+        elif siblings and (task.id in tried_tasks or len(tried_tasks) < config.skills.proofs):
+            tried_tasks.add(task.id)
+            wanted.append((key, skill, (task, *siblings)))
+    names = proofs.add_many([skill for _, skill, _ in wanted], "rename", f"step {step}").names if wanted else []
     tried = [
-        Proof(proofs.get(name), (task, sibling), _rules(config), (), seed_of(config.data.seed, f"gate/{step}"), f"step {step}")
-        for name, (_, _, task, sibling) in zip(names, wanted)
+        Proof(proofs.get(name), tasks, _rules(config), (), seed_of(config.data.seed, f"gate/{step}"), f"step {step}")
+        for name, (_, _, tasks) in zip(names, wanted)
     ]
     undecided: list[str] = []
     if tried:
         found_all = _proved(config, inputs, settings, proofs, tried, client, judge, phases)
-        for (key, skill, _, _), found_one in zip(wanted, found_all):
+        for (key, skill, _), found_one in zip(wanted, found_all):
             decisions[key] = found_one if isinstance(found_one, Decision) else None
             if not isinstance(found_one, Decision):
                 undecided.append(f"{skill.name}: {found_one}")
     rewards = {trace: _reward([decisions.get(key) for key in keys], config) for trace, keys in proposals.items()}
     passed = [
         (decision, proof, skill)
-        for (key, skill, _, _), proof in zip(wanted, tried)
+        for (key, skill, _), proof in zip(wanted, tried)
         if (decision := decisions[key]) is not None and decision.step == "admit"
     ]
     staged = Staged() if config.ablations.frozen_library else _staged(passed, proofs)
     return Admission(rewards, staged, sum(map(len, proposals.values())), len(wanted), len(passed), known, tuple(undecided))
 
 
-def sibling_of(task: Task, tasks: Sequence[Task]) -> Task | None:
-    """The task that shares most tags with it, the nearest behind it where several do; none where there is no other."""
+def siblings_of(task: Task, tasks: Sequence[Task], count: int) -> list[Task]:
+    """The tasks that share most tags with it, the nearest behind it where several do."""
     place = next((number for number, other in enumerate(tasks) if other.id == task.id), 0)
-    found: tuple[tuple[int, int], Task] | None = None
-    for number, other in enumerate(tasks):
-        if other.id != task.id:
-            rank = len({*task.tags} & {*other.tags}), -((number - place) % len(tasks))
-            if found is None or rank > found[0]:
-                found = rank, other
-    return found[1] if found is not None else None
+
+    def rank(number: int) -> tuple[int, int]:
+        return -len({*task.tags} & {*tasks[number].tags}), (number - place) % len(tasks)
+
+    others = {tasks[number].id: tasks[number] for number in sorted(range(len(tasks)), key=rank) if tasks[number].id != task.id}
+    return list(others.values())[:count]
 
 
 def _rules(config: Config) -> Rules:
@@ -255,14 +256,12 @@ def open_run_library(source: str, folder: Path) -> Library:
             return library
         library.close()
         shutil.rmtree(folder)
-    cards: list[Skill] = []
+    library = Library(folder)
     if source == "starter":
-        cards = list(starter_cards())
+        begin_library(library)
     elif source != "empty":
         with Library(Path(source), create=False) as other:
-            cards = [card for card in other.cards() if card.state is not SkillState.RETIRED]
-    library = Library(folder)
-    library.add_many(cards, "skip", f"from {source}")
-    with library.store.change("begin", f"{len(cards)} cards from {source}"):
+            library.add_many([card for card in other.cards() if card.state is not SkillState.RETIRED], "skip", f"from {source}")
+    with library.store.change("begin", f"{sum(library.counts().values())} cards from {source}"):
         pass
     return library

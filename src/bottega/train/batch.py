@@ -65,13 +65,12 @@ def credits_of(config: Config, episodes: Sequence[Episode], summaries: Mapping[s
         by_task.setdefault(episode.task_id, []).append(episode)
     found: list[Credit] = []
     for group in by_task.values():
-        own = [writing_credits(group, reward, advantage, config.reward.returns, config.reward.gamma)]
-        own += [selecting_credits(episode, reward, settings.alone) for episode in group]
+        writing = writing_credits(group, reward, advantage, config.reward.returns, config.reward.gamma)
+        found += evened(writing) if settings.even else writing
         for episode in group:
             traces = episode.of("summarise")
-            own.append(summarising_credits(traces, [summaries.get(trace.id) for trace in traces], settings.alone))
-        for credits in own:
-            found += evened(credits) if settings.even else credits
+            found += selecting_credits(episode, reward, settings.alone)
+            found += summarising_credits(traces, [summaries.get(trace.id) for trace in traces], settings.alone)
     found = weighted(found, settings.weights.model_dump())
     return _shuffled(found, f"{config.data.seed}/{step}") if config.ablations.shuffled_advantages else found
 

@@ -1,7 +1,8 @@
-"""Checkpoints: the complete state that a run resumes from, written atomically.
+"""Checkpoints and the finished model: the complete state that a run resumes from, and a folder that `local:PATH` opens; both written atomically.
 
 A checkpoint is a folder, written beside its place under another name, flushed to the disk, and renamed; only then does `latest` point
-to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there.
+to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there. The finished model
+is in transformers' own format, adapters merged.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bottega.backbone.weights import bare, merged
 from bottega.core.errors import TrainingError
 from bottega.core.files import write_atomic
 from bottega.train.optimiser import Optimiser
@@ -202,3 +204,45 @@ def _put_folder(place: Path, write: Callable[[Path], None]) -> None:
         _flush(place.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = torch.float32) -> None:
+    """`tokenizer` is the Hugging Face one. Under LoRA the adapter alone is kept as well, in `adapter` beside it."""
+    inner = bare(model)
+    state = {name: value.to(dtype) for name, value in _whole_state(inner).items()}
+    kept = inner.config.dtype
+    inner.config.dtype = dtype
+
+    def write(folder: Path) -> None:
+        inner.config.save_pretrained(folder)
+        if getattr(inner, "generation_config", None) is not None:
+            inner.generation_config.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        from safetensors.torch import save_file
+
+        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+
+    try:
+        written_whole(place, write)
+    finally:
+        inner.config.dtype = kept
+    if inner is not model:
+        written_whole(place.with_name("adapter"), model.save_pretrained)
+
+
+def _whole_state(inner: Any) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by their plain names, adapters merged, what is tied written once."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    adapted = {name: module for name, module in inner.named_modules() if hasattr(module, "lora_A")}
+    for name, value in inner.state_dict().items():
+        if ".lora_" in name:
+            continue
+        owner = name.rpartition(".base_layer.")[0]
+        if owner in adapted and name.endswith(".base_layer.weight"):
+            value = merged(adapted[owner])  # noqa: PLW2901
+        elif value.data_ptr() in seen:
+            continue
+        seen.add(value.data_ptr())
+        found[name.replace(".base_layer.", ".")] = value.detach().contiguous().cpu().clone()
+    return found

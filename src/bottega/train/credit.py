@@ -18,6 +18,8 @@ from bottega.train.returns import Kind, returns
 from bottega.train.rewards.reading import Reward
 from bottega.train.rewards.selection import selection_rewards_of, turn_rewards
 
+LEAST_SIZE = 0.05
+"""Of advantages that are evened out: rewards are speedups, and a verdict tells a few per cent apart."""
 WEIGHTS: Mapping[str, float] = {"write": 1.0, "select": 0.3, "summarise": 0.5}
 
 
@@ -51,6 +53,9 @@ def writing_credits(
 def selecting_credits(episode: Episode, reward: Reward, alone: bool = False) -> list[Credit]:
     """The empty scheme has no trace and so no credit, but it is in everyone's baseline: a selection must beat choosing nothing."""
     worth = selection_rewards_of(episode, reward)
+    for trace in episode.of("select"):
+        if trace.turns[0].fault:  # it chose nothing because it could not be read: that is a failure, not a choice
+            worth[trace.scheme] = reward(None)
     advantages = leave_one_out(worth, alone)
     found = []
     for trace in episode.of("select"):
@@ -75,12 +80,13 @@ def weighted(credits: Iterable[Credit], weights: Mapping[str, float] = WEIGHTS) 
 
 
 def evened(credits: Sequence[Credit]) -> list[Credit]:
-    """Divided by their mean size, so that a task with large returns does not outweigh the others (daVinci-kernel's scripts do this).
+    """A task's writing, divided by its mean size, so that large returns do not outweigh others (daVinci-kernel's scripts do this).
 
-    The published code takes the mean over tokens, by which long answers shrink everyone's advantage; here every turn counts once.
+    The published code takes the mean over tokens, by which long answers shrink everyone's advantage; here every turn counts once. A mean
+    size below what timing can tell apart is no signal, and is not made one.
     """
     size = math.fsum(abs(credit.advantage) for credit in credits) / len(credits) if credits else 0.0
-    return [replace(credit, advantage=credit.advantage / size) for credit in credits] if size > 1e-8 else list(credits)
+    return [replace(credit, advantage=credit.advantage / max(size, LEAST_SIZE)) for credit in credits]
 
 
 def advantages_by_turn(credits: Iterable[Credit]) -> dict[tuple[str, int], float]:

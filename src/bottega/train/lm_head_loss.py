@@ -23,27 +23,33 @@ TRITON = importlib.util.find_spec("triton") is not None
 
 
 def head_loss(
-    hidden: Tensor, weight: Tensor, targets: Tensor, loss: TokenLoss, chunk: int | None = None
+    hidden: Tensor, weight: Tensor, targets: Tensor, loss: TokenLoss, chunk: int | None = None, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The summed loss, and each token's log-prob and entropy (neither has a gradient). `hidden` is [N, width], `weight` [V, width]."""
-    found: tuple[Tensor, Tensor, Tensor] = _HeadLoss.apply(hidden, weight, targets, loss, chunk or CHUNK[hidden.device.type])
+    size = chunk or CHUNK[hidden.device.type]
+    found: tuple[Tensor, Tensor, Tensor] = _HeadLoss.apply(hidden, weight, targets, loss, size, temperature)
     return found
 
 
 @torch.no_grad()
-def head_logprobs(hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int | None = None) -> tuple[Tensor, Tensor]:
+def head_logprobs(
+    hidden: Tensor, weight: Tensor, targets: Tensor, chunk: int | None = None, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
     """Log-prob of each target and entropy of its distribution."""
     size = chunk or CHUNK[hidden.device.type]
     cast = weight.to(hidden.dtype)
     parts = [
-        _logprobs(_logits(part, cast), wanted)[:2] for part, wanted in zip(hidden.split(size), targets.split(size), strict=True)
+        _logprobs(_logits(part, cast, temperature), wanted)[:2]
+        for part, wanted in zip(hidden.split(size), targets.split(size), strict=True)
     ]
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
 class _HeadLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, loss: TokenLoss, chunk: int) -> Any:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, loss: TokenLoss, chunk: int, temperature: float
+    ) -> Any:
         for_hidden, for_weight = ctx.needs_input_grad[:2]
         cast = weight.to(hidden.dtype)
         hidden_grad = torch.empty_like(hidden) if for_hidden else None
@@ -53,7 +59,7 @@ class _HeadLoss(torch.autograd.Function):
         entropies = torch.empty_like(logprobs)
         for begin in range(0, len(hidden), chunk):
             part = slice(begin, min(begin + chunk, len(hidden)))
-            logits = _logits(hidden[part], cast)
+            logits = _logits(hidden[part], cast, temperature)
             logprobs[part], entropies[part], norm = _logprobs(logits, targets[part])
             with torch.enable_grad():
                 own = logprobs[part].detach().requires_grad_()
@@ -62,7 +68,7 @@ class _HeadLoss(torch.autograd.Function):
             if hidden_grad is None and weight_grad is None:
                 continue
             slope = torch.autograd.grad(value, own)[0] if value.requires_grad else torch.zeros_like(own)
-            logits_grad = _logits_grad(logits, norm, targets[part], slope, hidden.dtype)
+            logits_grad = _logits_grad(logits, norm, targets[part], slope / temperature, hidden.dtype)
             if hidden_grad is not None:
                 torch.mm(logits_grad, cast, out=hidden_grad[part])
             if weight_grad is not None:
@@ -78,12 +84,13 @@ class _HeadLoss(torch.autograd.Function):
         return (
             None if hidden_grad is None else hidden_grad * scale.to(hidden_grad.dtype),
             None if weight_grad is None else weight_grad * scale,
-            None, None, None,
+            None, None, None, None,
         )  # fmt: skip
 
 
-def _logits(hidden: Tensor, weight: Tensor) -> Tensor:
-    return _product(hidden, weight.t())
+def _logits(hidden: Tensor, weight: Tensor, temperature: float) -> Tensor:
+    logits = _product(hidden, weight.t())
+    return logits if temperature == 1.0 else logits.div_(temperature)
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:

@@ -37,14 +37,15 @@ class LossResult:
 class Policy:
     def __init__(
         self, model: Any, *, dtype: torch.dtype | None = None, compiled: bool | None = None, recompute: bool = False,
-        longest: int | None = None,
+        longest: int | None = None, temperature: float = 1.0,
     ) -> None:  # fmt: skip
-        """No dtype: bf16 on a GPU, fp32 on a CPU. `recompute` trades time for memory. `longest`: a bound on the rows' length."""
+        """No dtype: bf16 on a GPU, fp32 on a CPU. `recompute` trades time for memory. `longest`: a bound on the rows' length. `temperature`: at
+        which answers are sampled, and so the one of their log-probs."""
         self.model = model
         self.device: torch.device = next(model.parameters()).device
         cuda = self.device.type == "cuda"
         self.dtype = dtype or (torch.bfloat16 if cuda else torch.float32)
-        self.longest = longest
+        self.longest, self.temperature = longest, temperature
         self.why = unfit(model)
         """Why the model cannot take our own pass; empty when it can."""
         self.compiled = cuda if compiled is None else compiled
@@ -68,10 +69,11 @@ class Policy:
             return token_losses(logprobs, {name: stream[part] for name, stream in packed.streams.items()}, settings)
 
         if self.body is None:
-            logprobs, entropy = plain_logprobs(self._foreign(packed), packed.targets)
+            logprobs, entropy = plain_logprobs(self._foreign(packed) / self.temperature, packed.targets)
             return LossResult(loss(logprobs, slice(None)).sum(), logprobs.detach(), entropy)
         hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
-        return LossResult(*head_loss(hidden, bare(self.model).lm_head.weight, packed.targets, loss))
+        weight = bare(self.model).lm_head.weight
+        return LossResult(*head_loss(hidden, weight, packed.targets, loss, temperature=self.temperature))
 
     @torch.no_grad()
     def logprobs(self, packed: TrainPack) -> tuple[Tensor, Tensor]:
@@ -81,9 +83,9 @@ class Policy:
         self.model.eval()
         try:
             if self.body is None:
-                return plain_logprobs(self._foreign(packed), packed.targets)
+                return plain_logprobs(self._foreign(packed) / self.temperature, packed.targets)
             hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
-            return head_logprobs(hidden, bare(self.model).lm_head.weight, packed.targets)
+            return head_logprobs(hidden, bare(self.model).lm_head.weight, packed.targets, temperature=self.temperature)
         finally:
             self.model.train(training)
 

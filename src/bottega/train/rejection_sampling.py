@@ -1,7 +1,8 @@
 """Rejection sampling (Dr. Kernel): which turns and traces are left out of an update, and why, so that a shrinking batch is visible.
 
 PRS, by profile: a correct candidate whose own kernels do little of the work is dropped at random. Kept with probability clip((coverage - 0.3) / 0.1,
-0, 1). Wrong kernels are always kept, they are what others are better than; so is a kernel whose coverage could not be measured. The draw depends on
+0, 1). Wrong kernels are always kept, they are what others are better than; so are those that do none of the work themselves and earn as little, and a
+kernel whose coverage could not be measured. The draw depends on
 seed, trace and turn alone, not on what else is in the batch. The published coverage divides by device and host time together and so comes out low;
 ours is a share of device time, or of samples in the process on a CPU, and 0.3 is the milder threshold here.
 
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bottega.core.trace import Trace
+from bottega.train.rewards.reading import does_own_work
 from bottega.train.settings import CoverageSettings, MismatchSettings
 
 
@@ -75,7 +77,7 @@ def reject_by_coverage(traces: Iterable[Trace], rule: CoverageSettings, seed: in
     for trace in traces:
         for number, turn in enumerate(trace.turns):
             looked_at += 1
-            if turn.verdict is None or not turn.verdict.outcome.accepted:
+            if turn.verdict is None or not turn.verdict.outcome.accepted or not does_own_work(turn.verdict):
                 continue
             share = turn.verdict.coverage.get("share")
             if share is None or not math.isfinite(share):

@@ -15,7 +15,7 @@ import copy
 import resource
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from bottega.backbone.client import TokenClient
 from bottega.backbone.local import LocalBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
-from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import FILE, EpisodeJournal
@@ -35,18 +35,17 @@ from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.train.alarms import alarms
 from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
-from bottega.train.checkpoint import Checkpoints
+from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
-from bottega.train.export import export_model
 from bottega.train.loss import means, measures
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
-from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, roll_out, tasks_of_step
+from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
-from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
+from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
 from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
@@ -91,6 +90,7 @@ def train(
         given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
+        given.loaded.tokenizer.inner.save_pretrained(folder / TOKENIZER)  # whoever reads the logs can read their tokens
         run = RlRun(config, journal, given, on_event)
         open_things.callback(run.close)
         begin = run.resume() if resume else 0
@@ -137,8 +137,11 @@ class RlRun:
         self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
         reference = copy.deepcopy(loaded.model) if config.loss.kl else None
-        self.reference = Policy(reference, compiled=False, longest=config.data.longest) if reference is not None else None
-        self.policy = policy_for(config, loaded)
+        warmth, longest = config.rollout.temperature, config.data.longest
+        self.reference = (
+            Policy(reference, compiled=False, longest=longest, temperature=warmth) if reference is not None else None
+        )
+        self.policy = policy_for(config, loaded, warmth)
         self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
         decoder = self.policy.dtype if self.policy.device.type == "cuda" else None
         self.backbone = LocalBackbone(
@@ -163,11 +166,17 @@ class RlRun:
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
+                for again in range(self.config.rollout.replaced):
+                    others = replacements(self.inputs.tasks, rollouts, self.reward, f"{self.config.data.seed}/{number}/{again}")
+                    if others:
+                        rollouts += asyncio.run(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, client, judge)
+            credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
+            if log.done("credits", Credited) is None:
+                log.write(Credited("credits", number, tuple(asdict(credit) for credit in credits)))
         self.on_event(Learning(number))
         with watch.stage("training"), watch.trainer.work():
-            credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
             batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)
             learned, note = self._update(batch, number)
         self.backbone.weights_changed()

@@ -22,6 +22,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.core.task import Task
+from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
@@ -31,6 +32,8 @@ from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
+from bottega.train.rewards.reading import Reward
+from bottega.train.rewards.selection import turn_rewards
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
 from bottega.train.stopwatch import Judges
@@ -73,13 +76,17 @@ def open_inputs(config: Config) -> Iterator[RlInputs]:
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,
-            prompts=Prompts(rollout.style),
+            prompts=Prompts(prompt_style(config.model.name, rollout.style)),
             device=device_facts(judge_device),
             judge_device=judge_device,
             language=language.name,
             fingerprint=fingerprint(judge_device),
             problems=tuple(problem.message for problem in found.problems),
         )
+
+
+LEAST_DIFFERENCE = 0.02
+"""Of rewards: a quick verdict tells about as much of a speedup apart."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,9 @@ class Rollouts:
     """One for each episode."""
     failed: tuple[str, ...] = ()
     """Episodes that could not be run, one line each."""
+
+    def __add__(self, other: Rollouts) -> Rollouts:
+        return Rollouts(self.episodes + other.episodes, self.tasks + other.tasks, self.failed + other.failed)
 
 
 def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
@@ -104,13 +114,14 @@ def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
         samples=rollout.samples if skills else rollout.samples * (rollout.schemes + 1),
         schemes=rollout.schemes if skills else 0,
         empty_scheme=True,
+        even_groups=True,
         skills=rollout.skills,
         retrieved=rollout.retrieved,
         unproved=config.skills.unproved,
         select=chosen if skills else "none",  # type: ignore[arg-type]
         temperature=rollout.temperature,
         max_tokens=rollout.max_tokens,
-        style=rollout.style,
+        style=inputs.prompts.style,
         summaries=rollout.summaries if skills else 0,
         margin=rollout.margin,
         seed=config.data.seed,
@@ -130,13 +141,29 @@ def tasks_of_step(tasks: Sequence[Task], step: int, count: int, seed: int) -> li
     return found
 
 
+def replacements(tasks: Sequence[Task], rollouts: Rollouts, reward: Reward, seed: str) -> list[Task]:
+    """As many other tasks as there are among the step's without a signal, drawn by the seed alone; fewer where all have had their turn."""
+    dull = sum(not has_signal(episode, reward) for episode in rollouts.episodes)
+    used = {task.id for task in rollouts.tasks}
+    left = [task for task in tasks if task.id not in used]
+    return random.Random(seed).sample(left, min(dull, len(left)))
+
+
+def has_signal(episode: Episode, reward: Reward) -> bool:
+    """Whether some kernels of the task earned more than others, by more than timing is off: else there is nothing to reinforce."""
+    earned = [value for trace in episode.of("write") for value in turn_rewards(trace.turns, reward) if value is not None]
+    return max(earned, default=0.0) - min(earned, default=0.0) > LEAST_DIFFERENCE
+
+
 def episode_name(step: int, place: int, task: Task) -> str:
     return f"{step:06}/{place:03}-{task.id}"
 
 
-async def roll_out(context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, step: int) -> Rollouts:
+async def roll_out(
+    context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, step: int, first: int = 0
+) -> Rollouts:
     """All at once; where the model and the judge share a device, their answers and verdicts take turns there. One that fails does not end
-    the others."""
+    the others. `first`: the place of the first task in the step."""
 
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
@@ -144,9 +171,9 @@ async def roll_out(context: EpisodeContext, tasks: Sequence[Task], settings: Epi
         except BottegaError as error:
             return error
 
-    ended = await asyncio.gather(*(one(place, task) for place, task in enumerate(tasks)))
+    ended = await asyncio.gather(*(one(place, task) for place, task in enumerate(tasks, first)))
     done = [(episode, task) for episode, task in zip(ended, tasks) if isinstance(episode, Episode)]
     failed = [f"{task.name}: {error}" for error, task in zip(ended, tasks) if not isinstance(error, Episode)]
-    if not done:
+    if not done and not first:
         raise TrainingError(f"no episode of step {step} could be run: {failed[0] if failed else 'there are no tasks'}")
     return Rollouts(tuple(episode for episode, _ in done), tuple(task for _, task in done), tuple(failed))

@@ -3,6 +3,7 @@
 config.json      kind and settings
 events.jsonl     every figure; reports and displays read this
 steps/000001/    one step's own log: every answer with its tokens, every verdict; kept as long as a checkpoint may need it
+tokenizer/       of the model that an RL run began with
 library/         the run's copy of the skill library
 proofs/          every proposal that the gate tried, with its evidence
 checkpoints/     weights, optimiser, random states, and the cards that became visible with them
@@ -27,6 +28,7 @@ from bottega.train.config import Stage, refuse_without_effect
 from bottega.train.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
+TOKENIZER = "tokenizer"
 FREE_TO_CHANGE = ("checkpoint.", "log.", "rollout.judge_workers", "rollout.slots", "rollout.cache_tokens", "skills.at_once")
 """What a resumed run may be told otherwise without becoming another run."""
 

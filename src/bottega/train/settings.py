@@ -14,7 +14,7 @@ from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
 from bottega.train.advantages import ADVANTAGES
-from bottega.train.rewards import REWARDS
+from bottega.train.rewards import REWARDS, takes_cap
 
 LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
@@ -96,14 +96,14 @@ class RolloutSettings(Section):
     """Cards that a selector is shown."""
     margin: Annotated[float, Field(gt=1)] = 1.2
     """A later turn must beat the first by this factor before there is something to summarise."""
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    """Of sampling answers."""
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Of sampling answers, and of their log-probs."""
     max_tokens: Positive = 2048
     """Tokens of one answer."""
     language: LanguageName | None = None
     """What kernels are written in; none is the default of the device."""
-    style: Style = "compact"
-    """Of prompts: terse for models trained on it, compact for small ones, full for large ones."""
+    style: Style | None = None
+    """Of prompts; none is the one that the model was trained on, else compact. Full is for large models."""
     judge_workers: Workers = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
@@ -116,6 +116,16 @@ class RolloutSettings(Section):
     """Passes over each batch."""
     judge_device: str | None = None
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
+    replaced: Count = 1
+    """How often tasks whose answers all earned the same, from which nothing can be learned, are replaced by others in a step."""
+
+    @model_validator(mode="after")
+    def _summaries_need_turns(self) -> RolloutSettings:
+        if self.summaries and self.turns < 2:
+            raise ValueError(
+                "with one turn no kernel can beat an earlier one, so nothing is ever summarised: set turns to 2 or more, or summaries to 0"
+            )
+        return self
 
 
 class SkillSettings(Section):
@@ -123,14 +133,16 @@ class SkillSettings(Section):
 
     library: str = "starter"
     """`starter`, `empty`, or a library's folder. Its cards are copied into the run, which changes nothing but its copy."""
-    unproved: bool = False
-    """Offer proposed cards beside admitted ones: of a starter set nothing is proved yet."""
-    proofs: Count = 4
-    """Proposals that the gate tries in a step, at most; what it did not come to earns nothing, which is not 0."""
-    least_rounds: Positive = 4
+    unproved: bool = True
+    """Offer proposed cards beside admitted ones: of a starter set hardly anything is proved, and what is never offered is never chosen."""
+    proofs: Count = 2
+    """Winning traces whose proposals the gate tries in a step, at most, each with all of them, since they are compared with each other."""
+    siblings: Positive = 6
+    """Tasks beside its own that a card is tried on."""
+    least_rounds: Positive = 2
     """Pairs on each task before a proof may end."""
-    rounds: Positive = 8
-    """Pairs on each task, at most; a proof takes four times as many answers."""
+    rounds: Positive = 24
+    """Pairs on each task, at most. A card without a gain is mostly refused after a few."""
     threshold: Annotated[float, Field(ge=1, lt=3)] = 1.05
     """The gain's lower bound must be above this factor."""
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
@@ -162,6 +174,12 @@ class RewardSettings(Section):
     """Coverage of a right kernel that could not be measured."""
     summary_cap: Annotated[float, Field(gt=1)] = 3.0
     """A card's gain counts up to this factor."""
+
+    @model_validator(mode="after")
+    def _has_a_cap(self) -> RewardSettings:
+        if self.cap is not None and not takes_cap(self.name):
+            raise ValueError(f"the reward {self.name} has no cap; leave it out")
+        return self
 
 
 class RoleWeights(Section):

@@ -19,9 +19,8 @@ from bottega.backbone.loading import LoadedModel, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.journal import FILE, EpisodeJournal
-from bottega.train.checkpoint import Checkpoints
+from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.conversations import SftSample, read_samples
-from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins, plan
@@ -179,7 +178,7 @@ def _freeze(model: Any, pieces: Sequence[str]) -> None:
         raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
 
 
-def policy_for(config: Config, loaded: LoadedModel) -> Policy:
+def policy_for(config: Config, loaded: LoadedModel, temperature: float = 1.0) -> Policy:
     compute = None if config.model.compute == "auto" else getattr(torch, config.model.compute)
     return Policy(
         loaded.model,
@@ -187,6 +186,7 @@ def policy_for(config: Config, loaded: LoadedModel) -> Policy:
         compiled=config.model.compile,
         recompute=config.model.recompute,
         longest=config.data.longest,
+        temperature=temperature,
     )
 
 

@@ -20,8 +20,8 @@ from bottega.backbone.embedded import NAME, read_embedded, require_embedded_file
 from bottega.backbone.loading import BASE, LoadedModel, delta_of, is_embedded, load
 from bottega.backbone.merged import file_sha256, read_merged
 from bottega.core.errors import BackboneError, UsageError
+from bottega.train.checkpoint import export_model
 from bottega.train.conversations import SftSample, read_samples
-from bottega.train.export import export_model
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CONFIG, MODEL, runs_before
 

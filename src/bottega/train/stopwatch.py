@@ -18,6 +18,8 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.admission_sampler import BlockingJudge
+from bottega.episodes.context import AsyncJudge
 from bottega.judge.verdict_cache import VerdictCache
 
 TRIES = 3
@@ -82,12 +84,8 @@ class Stopwatch:
         }
 
 
-class Judges(Protocol):
+class Judges(AsyncJudge, BlockingJudge, Protocol):
     """What a run needs of a judge: verdicts for episodes, which wait on an event loop, and for the gate, which has threads."""
-
-    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
-
-    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
 class TimedJudge:

@@ -82,8 +82,9 @@ def _draw(
         best, best_at, best_logit = _better(_noisy(x1, w1, inverse, cold, FAST), at1, x1, best, best_at, best_logit)
         best, best_at, best_logit = _better(_noisy(x2, w2, inverse, cold, FAST), at2, x2, best, best_at, best_logit)
         best, best_at, best_logit = _better(_noisy(x3, w3, inverse, cold, FAST), at3, x3, best, best_at, best_logit)
-        peak = tl.maximum(tl.maximum(tl.maximum(x0, x1), tl.maximum(x2, x3)), high)
-        total = total * tl.exp(high - peak) + tl.exp(x0 - peak) + tl.exp(x1 - peak) + tl.exp(x2 - peak) + tl.exp(x3 - peak)
+        peak = tl.maximum(tl.maximum(tl.maximum(x0, x1), tl.maximum(x2, x3)) * inverse, high)
+        total = total * tl.exp(high - peak) + tl.exp(x0 * inverse - peak) + tl.exp(x1 * inverse - peak)
+        total += tl.exp(x2 * inverse - peak) + tl.exp(x3 * inverse - peak)
         high = peak
     top = tl.max(best)
     token = tl.min(tl.where(best == top, best_at, 2147483647))
@@ -92,7 +93,7 @@ def _draw(
     to = found + (line * PARTS + part) * 5
     tl.store(to, top)
     tl.store(to + 1, token.to(tl.float32, bitcast=True))
-    tl.store(to + 2, logit)
+    tl.store(to + 2, logit * inverse)
     tl.store(to + 3, peak)
     tl.store(to + 4, tl.sum(total * tl.exp(high - peak)))
 

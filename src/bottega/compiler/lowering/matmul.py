@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from bottega.compiler.compose import permuted, reshaped
-from bottega.compiler.expression import Expression, Load, Name, apply
+from bottega.compiler.expression import Expression, Load, Name, apply, replace, walk
 from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, StoreOp
 from bottega.compiler.lowering.calls import call_of
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
@@ -142,8 +142,6 @@ def _batched(view: View) -> View:
 
 
 def _batched_body(body: Expression) -> Expression:
-    from bottega.compiler.expression import replace, walk
-
     return replace(body, {node: Load(_batched(node.view), node.dtype) for node in walk(body) if isinstance(node, Load)})
 
 

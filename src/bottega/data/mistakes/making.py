@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from dataclasses import dataclass
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
-from bottega.data.mistakes.arithmetic import ARITHMETIC, NATIVE_TEXT
-from bottega.data.mistakes.mistake import Mistake
-from bottega.data.mistakes.modules import MODULES, torch_does_it
-from bottega.data.mistakes.triton import TRITON
+from bottega.data.mistakes.mistake import APPLIES, Mistake, read_mistakes
+from bottega.data.mistakes.table import KERNEL, MODULE
 from bottega.data.records import Mutant
 from bottega.languages import language_named
 
-MISTAKES: tuple[Mistake, ...] = (*ARITHMETIC, *NATIVE_TEXT, *TRITON, *MODULES)
+_PARAMETER = re.compile(
+    r"self\.(\w+)\s*=\s*(?:nn\.|torch\.nn\.)?(?:Parameter|Linear|Conv\w+|LayerNorm|BatchNorm\w+|GroupNorm|Embedding)\("
+)
+
+
+def _renamed_parameter(source: str, draw: random.Random) -> str | None:
+    names = sorted(set(_PARAMETER.findall(source)))
+    if not names:
+        return None
+    name = draw.choice(names)
+    return re.sub(rf"\bself\.{name}\b", f"self.{name}_param", source)
+
+
+_IN_KERNELS = read_mistakes(KERNEL)
+_RENAMED = Mistake("parameter_renamed", APPLIES["everywhere"], "Parameters have the original's names.", (_renamed_parameter,))
+MISTAKES: tuple[Mistake, ...] = (*_IN_KERNELS, *read_mistakes(MODULE), _RENAMED)
 TORCH_DOES_IT = "torch_does_it"
-SUBTLE = frozenset(mistake.name for mistake in (*ARITHMETIC, *TRITON, *NATIVE_TEXT))
+SUBTLE = frozenset(mistake.name for mistake in _IN_KERNELS)
 """Mistakes in a kernel, beside those of the module around it: they need the diagnosis to be found."""
 
 
@@ -57,3 +71,9 @@ def mutants_of(task: Task, candidate: Candidate, most: int) -> list[Mutant]:
         Mutant(task.id, Candidate(made.source, candidate.language, made.name, candidate.id), made.name, made.cure)
         for made in order
     ]
+
+
+def torch_does_it(task: Task) -> str | None:
+    """The original under the candidate's name: torch computes everything and no kernel is there."""
+    changed = re.sub(r"\bModel\b", "ModelNew", task.source)
+    return changed if "class ModelNew" in changed else None

@@ -7,77 +7,75 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from bottega.data.mistakes.table import COMPUTED, WORDS
 from bottega.languages import Language
 
 Change = Callable[[str, random.Random], str | None]
 """A source in, the same with one mistake out; None where there is nothing to get wrong."""
-Part = Callable[[str], list[tuple[int, int]]]
-"""Which stretches of a source a change may touch."""
+Span = tuple[int, int]
 
-
-Applies = Callable[[Language], bool]
+APPLIES: dict[str, Callable[[Language], bool]] = {
+    "everywhere": lambda language: True,
+    "in_strings": lambda language: language.embedded,
+    "in_strings_on_cpu": lambda language: language.embedded and not language.on_gpu,
+    "in_strings_on_gpu": lambda language: language.embedded and language.on_gpu,
+    "python_kernels": lambda language: language.kernel_library,
+}
 """In which languages a mistake can be made."""
-
-
-def everywhere(language: Language) -> bool:
-    return True
-
-
-def in_strings(language: Language) -> bool:
-    return language.embedded
-
-
-def in_strings_on_cpu(language: Language) -> bool:
-    return language.embedded and not language.on_gpu
-
-
-def in_strings_on_gpu(language: Language) -> bool:
-    return language.embedded and language.on_gpu
-
-
-def python_kernels(language: Language) -> bool:
-    return language.kernel_library
+_ROW = re.compile(r"(\w+) \((\w+)\): (.*)")
+_CHANGE = re.compile(r" +(\w+)(\*?): (.*?) =>(?: (.*))?")
 
 
 @dataclass(frozen=True)
 class Mistake:
     name: str
-    applies: Applies
+    applies: Callable[[Language], bool]
     cure: str
     """One sentence, as a writer says what it changed."""
-    change: Change
+    changes: tuple[Change, ...]
+
+    def change(self, source: str, draw: random.Random) -> str | None:
+        """Of several changes, the first that finds something to change."""
+        return next((made for one in self.changes if (made := one(source, draw)) is not None), None)
 
 
-def anywhere(pattern: str, put: str | Callable[[re.Match[str]], str | None], part: Part, every: bool = False) -> Change:
-    """Replace one occurrence, drawn, or all of them, within the parts of a source. A replacement of None passes."""
-    expression = re.compile(pattern, re.M)
+def read_mistakes(table: str) -> tuple[Mistake, ...]:
+    found: list[Mistake] = []
+    for line in table.strip("\n").split("\n"):
+        if row := _ROW.fullmatch(line):
+            found.append(Mistake(row[1], APPLIES[row[2]], row[3], ()))
+            continue
+        change = _CHANGE.fullmatch(line)
+        assert change is not None, line
+        last = found.pop()
+        found.append(
+            replace(last, changes=(*last.changes, _change(change[3], change[4] or "", PARTS[change[1]], bool(change[2]))))
+        )
+    return tuple(found)
+
+
+def _change(pattern: str, put: str, part: Callable[[str], list[Span]], every: bool) -> Change:
+    """Replaces one occurrence, drawn, or all of them, within the parts of a source."""
+    for word, text in WORDS.items():
+        pattern = pattern.replace(word, text)
+    expression, computed = re.compile(pattern, re.M), COMPUTED.get(put.strip("{}")) if put.startswith("{") else None
 
     def change(source: str, draw: random.Random) -> str | None:
         found = [match for start, end in part(source) for match in expression.finditer(source, start, end)]
-        made = [(match, match.expand(put) if isinstance(put, str) else put(match)) for match in found]
-        usable = [(match, text) for match, text in made if text is not None and text != match.group()]
+        made = [(match, computed(match) if computed else match.expand(put)) for match in found]
+        usable = [(match, text) for match, text in made if text != match.group()]
         if not usable:
             return None
-        chosen = usable if every else [draw.choice(usable)]
-        for match, text in reversed(chosen):
-            source = source[: match.start()] + str(text) + source[match.end() :]
+        for match, text in reversed(usable if every else [draw.choice(usable)]):
+            source = source[: match.start()] + text + source[match.end() :]
         return source
 
     return change
 
 
-def mistake(name: str, applies: Applies, cure: str, *changes: Change) -> Mistake:
-    """Of several changes, the first that finds something to change."""
-
-    def change(source: str, draw: random.Random) -> str | None:
-        return next((made for one in changes if (made := one(source, draw)) is not None), None)
-
-    return Mistake(name, applies, cure, change)
-
-
-def native(source: str) -> list[tuple[int, int]]:
+def native(source: str) -> list[Span]:
     """The C++ or CUDA text within a Python source: long strings with a function in them."""
     return [
         span
@@ -86,7 +84,7 @@ def native(source: str) -> list[tuple[int, int]]:
     ]
 
 
-def kernels(source: str) -> list[tuple[int, int]]:
+def kernels(source: str) -> list[Span]:
     """Triton functions: those with a decorator that says jit."""
     return [
         span
@@ -95,18 +93,18 @@ def kernels(source: str) -> list[tuple[int, int]]:
     ]
 
 
-def module(source: str) -> list[tuple[int, int]]:
+def module(source: str) -> list[Span]:
     """The class that is called, without its kernels."""
     return [span for node, span in _placed(source, ast.ClassDef) if isinstance(node, ast.ClassDef)]
 
 
-def forward(source: str) -> list[tuple[int, int]]:
+def forward(source: str) -> list[Span]:
     return [
         span for node, span in _placed(source, ast.FunctionDef) if isinstance(node, ast.FunctionDef) and node.name == "forward"
     ]
 
 
-def outside_strings(source: str) -> list[tuple[int, int]]:
+def outside_strings(source: str) -> list[Span]:
     """Python that is not inside a string."""
     spans = sorted(span for node, span in _placed(source, ast.Constant) if isinstance(getattr(node, "value", None), str))
     places, at = [], 0
@@ -116,7 +114,28 @@ def outside_strings(source: str) -> list[tuple[int, int]]:
     return [*places, (at, len(source))]
 
 
-def _placed(source: str, kind: type[ast.AST]) -> Sequence[tuple[ast.AST, tuple[int, int]]]:
+def constructor(source: str) -> list[Span]:
+    """The line of `ModelNew.__init__`."""
+    named = re.search(r"class ModelNew\b", source)
+    method = source.find("def __init__(", named.end()) if named else -1
+    end = source.find(")", method) if method >= 0 else -1
+    return [(named.start(), end + 1)] if named and end >= 0 else []
+
+
+PARTS: dict[str, Callable[[str], list[Span]]] = {
+    "code": lambda source: native(source) or kernels(source),
+    "native": native,
+    "kernels": kernels,
+    "module": module,
+    "forward": forward,
+    "outside": outside_strings,
+    "constructor": constructor,
+    "whole": lambda source: [(0, len(source))],
+}
+"""Which stretches of a source a change may touch."""
+
+
+def _placed(source: str, kind: type[ast.AST]) -> Sequence[tuple[ast.AST, Span]]:
     """Nodes of a kind with where they stand in the text, as characters."""
     try:
         with warnings.catch_warnings():

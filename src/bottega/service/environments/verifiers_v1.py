@@ -26,7 +26,10 @@ from bottega.service.environments.session import WriterSession
 from bottega.service.environments.settings import EnvironmentSettings
 from bottega.skills.gate import Decision, GatePair, Rules, decide, worth
 from bottega.tasks.load import load_tasks
-from bottega.train.admission import sibling_of
+from bottega.train.admission import siblings_of
+
+SIBLINGS = 6
+"""Tasks beside its own that a card is tried on."""
 
 
 class KernelData(vf.TaskData):
@@ -157,16 +160,16 @@ class KernelEnv(vf.Env[KernelEnvConfig]):
 
     async def prove(self, agent: vf.Agent, task: Task, card: Skill) -> Decision | None:
         """The gate's decision, from fresh attempts with and without the card, which are measurements and no training data."""
-        sibling = sibling_of(task, self.taskset.kernel_tasks())
-        if sibling is None:
+        tried = [task, *siblings_of(task, self.taskset.kernel_tasks(), SIBLINGS)]
+        if len(tried) < 2:
             return None
         rounds = self.config.proof_rounds
         rules = Rules(least_rounds=min(4, rounds), most_rounds=rounds, baseline=self.factory.terms.settings.baseline)
-        pairs: dict[str, list[GatePair]] = {task.id: [], sibling.id: []}
+        pairs: dict[str, list[GatePair]] = {each.id: [] for each in tried}
         trained, agent.trainable = agent.trainable, False
         try:
             while True:
-                for each in (task, sibling):
+                for each in tried:
                     arms = [await self.write(agent, each, skills, turns=1) for skills in ((card,), ())]
                     pairs[each.id].append(GatePair(*(worth(_verdict(arm), rules) for arm in arms)))
                 decision = decide(pairs, task.id, rules)

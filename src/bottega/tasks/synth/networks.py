@@ -123,6 +123,7 @@ def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: M
 
 
 def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
+    """A block alone, several in a row, or several between a layer that widens the input and one that gives the answer."""
     entry = rng.choice(BLOCKS)
     choices = _draw_choices(rng, entry.layout)
     frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
@@ -133,12 +134,50 @@ def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> Compos
     shape = _shape(rng, entry, target)
     steady = "norm" in entry.operators or "add" in entry.operators
     depth = 1 if frame == "alone" else rng.randint(2, 4) if steady else 2  # without norm or residual a deep stack fades out
-    extra = {"tokens": shape["seq_len"]} if "tokens" in entry.init else {}
-    return ComposedNetwork(
-        _block_source(rng, style, entry, choices, frame, channels, {**extra, **options}, shape, depth, batch),
-        f"{entry.name}_{frame}" if frame != "alone" else entry.name,
-        choices.names(entry.operators),
+    first = CHANNELS[entry.layout]
+    arguments = {first: channels, **({"tokens": shape["seq_len"]} if "tokens" in entry.init else {}), **options}
+    constants = {"batch_size": batch, first: channels, **options, **shape}
+    lengths = ["batch_size", first, *shape] if entry.layout == "nchw" else ["batch_size", *shape, first]
+    init, body, before = _constructor(choices, entry.init, entry.forward), choices.fill(entry.forward).splitlines(), ""
+    if frame != "alone":
+        names = ", ".join(arguments)
+        before = _class(entry.title, names, init, body)
+        listed, looped = f"[{entry.title}({names}) for _ in range(depth)]", rng.random() < 0.5
+        init = [f"self.blocks = nn.ModuleList({listed})" if looped else f"self.blocks = nn.Sequential(*{listed})"]
+        body = ["for block in self.blocks:", "    x = block(x)", "return x"] if looped else ["return self.blocks(x)"]
+        arguments["depth"] = depth
+    if frame == "headed":
+        body = [*body[:-1], "x = self.blocks(x)"] if body[-1] != "return x" else body[:-1]
+        classes = rng.choice((10, 16, 32, 100))
+        if entry.layout == "nchw":
+            head = f"self.head = nn.Linear({first} * 16, num_classes)"
+            init = [f"self.stem = nn.Conv2d(3, {first}, 3, padding=1)", *init, head]
+            body = ["x = self.stem(x)", *body, "x = F.adaptive_max_pool2d(x, 4).flatten(1)", "return self.head(x)"]
+        else:
+            arguments = {"in_features": rng.choice((16, 32, 64)), **arguments}
+            init = [f"self.embed = nn.Linear(in_features, {first})", *init, f"self.head = nn.Linear({first}, num_classes)"]
+            whole = entry.layout == "rows" or rng.random() < 0.5
+            body = ["x = self.embed(x)", *body, "return self.head(x)" if whole else "return self.head(x[:, -1])"]
+        lengths[lengths.index(first)] = "3" if entry.layout == "nchw" else "in_features"
+        arguments["num_classes"] = classes
+    source = SourceFile(style).assemble(
+        doc=_doc(style, entry.name if frame == "alone" else f"{depth} {entry.name} blocks"),
+        init=init,
+        arguments=arguments,
+        forward=["x"],
+        body=body,
+        constants={**constants, **arguments},
+        inputs=[("x", f"torch.randn({', '.join(lengths)})")],
+        before=before,
     )
+    name = entry.name if frame == "alone" else f"{entry.name}_{frame}"
+    return ComposedNetwork(source, name, choices.names(entry.operators))
+
+
+def _class(title: str, arguments: str, init: Sequence[str], body: Sequence[str]) -> str:
+    head = [f"class {title}(nn.Module):", f"    def __init__(self, {arguments}):", "        super().__init__()"]
+    forward = ["", "    def forward(self, x):", *(f"        {line}" for line in body)]
+    return "\n".join([*head, *(f"        {line}" for line in init), *forward])
 
 
 def _shape(rng: Random, entry: ModuleTemplate, target: TimeTarget) -> dict[str, int]:
@@ -149,103 +188,6 @@ def _shape(rng: Random, entry: ModuleTemplate, target: TimeTarget) -> dict[str, 
     if entry.layout == "sequence":
         return {"seq_len": rng.choice((16, 24, 32, 49, 64, 100, 128) if not large else (64, 128, 196, 256, 384, 512))}
     return {}
-
-
-def _block_source(
-    rng: Random,
-    style: Style,
-    entry: ModuleTemplate,
-    choices: _BlockChoices,
-    frame: str,
-    channels: int,
-    options: dict[str, int],
-    shape: dict[str, int],
-    depth: int,
-    batch: int,
-) -> str:
-    first = CHANNELS[entry.layout]
-    init = _constructor(choices, entry.init, entry.forward)
-    body = choices.fill(entry.forward).splitlines()
-    constants: dict[str, int] = {"batch_size": batch, first: channels, **options, **shape}
-    if "tokens" in options:
-        constants["seq_len"] = options["tokens"]
-        constants.pop("tokens")
-    lengths = ", ".join(["batch_size", first, *shape] if entry.layout == "nchw" else ["batch_size", *shape, first])
-    file = SourceFile(style)
-    if frame == "alone":
-        arguments = {first: channels, **options}
-        inputs = [("x", f"torch.randn({lengths})")]
-        return file.assemble(
-            doc=_doc(style, entry.name),
-            init=init,
-            arguments=arguments,
-            forward=["x"],
-            body=body,
-            constants=constants | options,
-            inputs=inputs,
-        )
-    names = ", ".join([first, *options])
-    block = "\n".join(
-        [
-            f"class {entry.title}(nn.Module):",
-            f"    def __init__(self, {names}):",
-            "        super().__init__()",
-            *(f"        {line}" for line in init),
-            "",
-            "    def forward(self, x):",
-            *(f"        {line}" for line in body),
-        ]
-    )
-    arguments = {first: channels, **options, "depth": depth}
-    listed = f"[{entry.title}({names}) for _ in range(depth)]"
-    looped = rng.random() < 0.5
-    made = [f"self.blocks = nn.ModuleList({listed})" if looped else f"self.blocks = nn.Sequential(*{listed})"]
-    run = ["for block in self.blocks:", "    x = block(x)"] if looped else ["x = self.blocks(x)"]
-    if frame == "headed":
-        made, run, arguments, lengths = _headed(rng, entry, made, run, arguments, lengths, constants)
-    if run[-1] == "x = self.blocks(x)":
-        run[-1] = "return self.blocks(x)"
-    else:
-        run.append("return x") if not run[-1].startswith("return") else None
-    return file.assemble(
-        doc=_doc(style, f"{depth} {entry.name} blocks"),
-        init=made,
-        arguments=arguments,
-        forward=["x"],
-        body=run,
-        constants={**constants, **options, "depth": depth, **arguments},
-        inputs=[("x", f"torch.randn({lengths})")],
-        before=block,
-    )
-
-
-def _headed(
-    rng: Random,
-    entry: ModuleTemplate,
-    made: list[str],
-    run: list[str],
-    arguments: dict[str, int],
-    lengths: str,
-    constants: dict[str, int],
-) -> tuple[list[str], list[str], dict[str, int], str]:
-    """A layer in front that widens the input, and one behind that gives the answer."""
-    first = CHANNELS[entry.layout]
-    classes = rng.choice((10, 16, 32, 100))
-    if entry.layout == "nchw":
-        made = [f"self.stem = nn.Conv2d(3, {first}, 3, padding=1)", *made, f"self.head = nn.Linear({first} * 16, num_classes)"]
-        run = ["x = self.stem(x)", *run, "x = F.adaptive_max_pool2d(x, 4).flatten(1)", "return self.head(x)"]
-        lengths = lengths.replace(f"batch_size, {first}", "batch_size, 3")
-    else:
-        constants["in_features"] = rng.choice((16, 32, 64))
-        arguments = {"in_features": constants["in_features"], **arguments}
-        made = [f"self.embed = nn.Linear(in_features, {first})", *made, f"self.head = nn.Linear({first}, num_classes)"]
-        run = [
-            "x = self.embed(x)",
-            *run,
-            "return self.head(x)" if entry.layout == "rows" or rng.random() < 0.5 else "return self.head(x[:, -1])",
-        ]
-        lengths = lengths.replace(f", {first}", ", in_features")
-    return made, run, {**arguments, "num_classes": classes}, lengths
 
 
 def _doc(style: Style, name: str) -> dict[str, str]:

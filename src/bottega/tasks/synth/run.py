@@ -21,7 +21,7 @@ from bottega.tasks.synth.plan import Series, SynthPlan
 from bottega.tasks.synth.run_log import RunLog, RunRecord
 from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.similarity import Benchmark
-from bottega.tasks.synth.summary import SynthSummary, SynthTally
+from bottega.tasks.synth.summary import SynthSummary, SynthTally, summary_of
 from bottega.tasks.tables import require_format
 
 LOG = "examined.log"
@@ -87,7 +87,7 @@ def run(
             examining.go()
             finished = True
         finally:
-            summary = examining.tally.summary(plan, time.monotonic() - examining.begun, interrupted=not finished)
+            summary = summary_of(examining.tally, plan, time.monotonic() - examining.begun, interrupted=not finished)
             write_output(folder, examining.rows, summary, table)
         return summary
 
@@ -188,7 +188,7 @@ class _Run:
             except (BottegaError, OSError, MemoryError) as error:
                 place.lost = True
                 self.failures += 1
-                self.tally.lost(place.made, str(error))
+                self.tally.lost[str(place.made.index)] = str(error)[:300]
                 if self.failures >= FAILURES_IN_A_ROW:
                     raise JudgeError(
                         f"the examiner failed {self.failures} times running, last: {error}; what was examined is kept, run again to go on"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from bottega.tasks.synth.catalogue import CATALOGUE
@@ -11,33 +11,7 @@ from bottega.tasks.synth.plan import SynthPlan
 from bottega.tasks.synth.run_log import RunRecord
 from bottega.tasks.synth.sample import Synthesised
 
-
-@dataclass(frozen=True)
-class SynthSummary:
-    wanted: int
-    accepted: int
-    looked_at: int
-    dropped: dict[str, int]
-    """By reason."""
-    levels: dict[str, int]
-    families: dict[str, int]
-    structures: dict[str, int]
-    dtypes: dict[str, int]
-    operators: dict[str, int]
-    """Of accepted tasks: in how many each occurs."""
-    uncovered: tuple[str, ...]
-    """Operators of the catalogue that no accepted task has."""
-    failing: dict[str, str]
-    """Operators that did not run here although they stood alone, with what they said."""
-    lost: dict[str, str]
-    """Samples that the examiner itself failed on; they are tried again when the run is taken up."""
-    eager_ms: dict[str, float]
-    plan: dict[str, Any]
-    seconds: float
-    interrupted: bool
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+SHARES = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
 
 
 @dataclass
@@ -46,13 +20,17 @@ class SynthTally:
     accepted: int = 0
     looked_at: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    """By reason."""
     levels: Counter[str] = field(default_factory=Counter)
     families: Counter[str] = field(default_factory=Counter)
     structures: Counter[str] = field(default_factory=Counter)
     dtypes: Counter[str] = field(default_factory=Counter)
     operators: Counter[str] = field(default_factory=Counter)
+    """Of accepted tasks: in how many each occurs."""
     failing: dict[str, str] = field(default_factory=dict)
-    losses: dict[str, str] = field(default_factory=dict)
+    """Operators that did not run here although they stood alone, with what they said."""
+    lost: dict[str, str] = field(default_factory=dict)
+    """Samples that the examiner itself failed on; they are tried again when the run is taken up."""
     times: list[float] = field(default_factory=list)
 
     def count(self, made: Synthesised, record: RunRecord) -> None:
@@ -71,30 +49,35 @@ class SynthTally:
         if record.eager_ms is not None:
             self.times.append(record.eager_ms)
 
-    def lost(self, made: Synthesised, words: str) -> None:
-        self.losses[str(made.index)] = words[:300]
-
     def words(self) -> str:
         return ", ".join(f"{reason} {count}" for reason, count in self.dropped.most_common(4)) or "nothing dropped"
 
-    def summary(self, plan: SynthPlan, seconds: float, interrupted: bool) -> SynthSummary:
+
+@dataclass
+class SynthSummary(SynthTally):
+    """The tally of a run that has ended."""
+
+    plan: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """Operators of the catalogue that no accepted task has."""
+        return tuple(sorted(set(CATALOGUE) - set(self.operators)))
+
+    @property
+    def eager_ms(self) -> dict[str, float]:
         times = sorted(self.times)
-        shares = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
-        return SynthSummary(
-            wanted=self.wanted,
-            accepted=self.accepted,
-            looked_at=self.looked_at,
-            dropped=dict(self.dropped.most_common()),
-            levels=dict(sorted(self.levels.items())),
-            families=dict(self.families.most_common()),
-            structures=dict(self.structures.most_common()),
-            dtypes=dict(self.dtypes.most_common()),
-            operators=dict(self.operators.most_common()),
-            uncovered=tuple(sorted(set(CATALOGUE) - set(self.operators))),
-            failing=dict(self.failing),
-            lost=dict(self.losses),
-            eager_ms={name: round(times[int(share * (len(times) - 1))], 4) for name, share in shares.items()} if times else {},
-            plan=plan.terms() | {"count": plan.count},
-            seconds=round(seconds, 2),
-            interrupted=interrupted,
-        )
+        return {name: round(times[int(share * (len(times) - 1))], 4) for name, share in SHARES.items()} if times else {}
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {name: value for name, value in vars(self).items() if name != "times"}
+        return plain | {"uncovered": self.uncovered, "eager_ms": self.eager_ms}
+
+
+def summary_of(tally: SynthTally, plan: SynthPlan, seconds: float, interrupted: bool) -> SynthSummary:
+    counted = {name: Counter(dict(value.most_common())) for name, value in vars(tally).items() if isinstance(value, Counter)}
+    counted["levels"] = Counter(dict(sorted(tally.levels.items())))
+    terms = plan.terms() | {"count": plan.count}
+    return SynthSummary(**(vars(tally) | counted), plan=terms, seconds=round(seconds, 2), interrupted=interrupted)

@@ -23,10 +23,14 @@ REWARDS = Plugins(
 )
 
 
+def takes_cap(name: str) -> bool:
+    return "cap" in signature(REWARDS.load(name)).parameters
+
+
 def reward_named(name: str, reading: Reading | None = None, cap: float | None = None) -> Reward:
     """`cap` overrules the one that comes with the name."""
     make = REWARDS.load(name)
-    if cap is not None and "cap" not in signature(make).parameters:
+    if cap is not None and not takes_cap(name):
         raise UsageError(f"the reward {name} has no cap; leave it out")
     reward: Reward = make(reading or Reading(), **({} if cap is None else {"cap": cap}))
     return reward

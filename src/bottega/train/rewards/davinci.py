@@ -22,7 +22,7 @@ class DaVinci:
     """Weight of the coverage."""
 
     def __call__(self, verdict: Verdict | None) -> float:
-        if verdict is None or not verdict.outcome.accepted:
+        if verdict is None or not self.reading.earns(verdict):
             return 0.0
         speedup = min(self.reading.speedup(verdict), self.cap)
         return self.correct + self.fast * speedup + self.own * self.reading.coverage(verdict)

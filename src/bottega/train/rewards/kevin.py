@@ -17,6 +17,6 @@ class Kevin:
     correct: float = 0.3
 
     def __call__(self, verdict: Verdict | None) -> float:
-        if verdict is None or not verdict.outcome.accepted:
+        if verdict is None or not self.reading.earns(verdict):
             return 0.0
         return self.correct + min(self.reading.speedup(verdict), self.cap)

@@ -18,7 +18,7 @@ class Milestones:
     share: float = 0.05
 
     def __call__(self, verdict: Verdict | None) -> float:
-        if verdict is None or not verdict.outcome.accepted:
+        if verdict is None or not self.reading.earns(verdict):
             return -1.0
         beats = [self.reading.speedup(verdict, baseline) * (1 - self.share) > 1 for baseline in ("eager", "compile")]
         if not beats[0]:
