@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
-from collections.abc import Callable
 from functools import cache, partial
 
 import typer
 
 from bottega.app.configured import Given, configured
-from bottega.app.interrupts import on_signals
+from bottega.app.interrupts import on_first_signal
 from bottega.app.settings.mcp import McpSettings
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -55,10 +54,6 @@ def mcp_command(given: Given[McpSettings]) -> None:
     )
     if settings.http:
         tell = partial(say, err=True)
-        asyncio.run(serve_http(parts, settings.host, settings.port, settings.token_file, tell, _stop_on_signals))
+        asyncio.run(serve_http(parts, settings.host, settings.port, settings.token_file, tell, on_first_signal))
     else:
         asyncio.run(serve_stdio(parts))
-
-
-def _stop_on_signals(stop: Callable[[], None]) -> None:
-    on_signals(asyncio.get_running_loop(), stop)
