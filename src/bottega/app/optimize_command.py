@@ -59,7 +59,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     every kernel, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and reports say who. What the
     compiler does not understand it refuses, in a line. `drafts=0` leaves all of it to the model.
 
-    An answer that is certain to fail (it reads a name that nothing defines, a launch leaves out an argument) is not judged but sampled again, at
+    An answer that is certain to fail (it is no Python, or reads a name that nothing defines) is not judged but sampled again, at
     most `resamples` times; all answers count as tokens of the run, and if none is better the first one is judged.
 
     Go on after Ctrl-C, a crash, or a spent budget, with more to spend:

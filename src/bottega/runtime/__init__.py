@@ -1,4 +1,4 @@
-"""What a candidate may import: compile a C++ or CUDA string quickly, and call its functions with tensors.
+"""What candidates import of Bottega: compile a C++ or CUDA string quickly, and call its functions with tensors.
 
 Signatures are read from the source, so that a call which does not fit them raises instead of crashing the process.
 """

@@ -1,6 +1,6 @@
 """Reward of the summariser: the relative uplift that the admission gate measured for the best card of a summary.
 
-The gate has paired attempts with and without the card, on its own task and on a sibling. A card that was not admitted is worth
+The gate has paired attempts with and without the card, on its own task and on siblings. A card that was not admitted is worth
 nothing, however its noise fell; the cap keeps one lucky measurement from outweighing everything else.
 """
 
