@@ -5,8 +5,9 @@ server has accepted is asked for once more: each must have ended, and each with 
 
     PYTHONPATH=src python3 benchmarks/service_load.py --clients 200 --minutes 10
 
-Most candidates are refused or broken ones, as a verdict with timing takes seconds and one device judges one after the other. So the latency is
-mostly that of a queue in which as many wait as there are clients; `refused` at an empty queue shows what the service itself takes.
+Most candidates are refused or broken ones, as a verdict with timing takes seconds and one device judges one after the other. So the
+latency is mostly that of a queue in which as many wait as there are clients; the first line, by one client at an empty queue, shows what
+the service itself takes.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ sys.path.append(str(HERE.parent / "tests"))
 from corpus import Specimen, load_task, specimens  # noqa: E402
 
 TOKENS = 8
-LIMITS = TokenLimits(own_tasks=True, requests_per_minute=10_000_000, seconds=120, seconds_per_hour=1e9)
+LIMITS = TokenLimits(own_tasks=True, requests_per_minute=10_000_000, connections=1000, seconds=120, seconds_per_hour=1e9)
 SMALL = TokenLimits(source_kib=4)
 WEIGHTS = {"refused": 60, "syntax error": 16, "raises": 10, "wrong": 6, "right": 3, "hostile": 5}
 """How often each kind of candidate is sent."""
 BAD, CANCELLED = 0.15, 0.02
 """Shares of requests that no server should take, and of good ones that are cancelled at once."""
+ALONE = 50
+"""Requests of one client before the others come."""
 ENDING_SECONDS = 300.0
 """What the queue has to run empty at the end."""
 SLOW = {"memory_hog", "disk_hog", "compiler_bomb", "sleep_in_native_code", "returns_a_giant", "flood_of_output"}
@@ -94,6 +97,7 @@ def main(
         file = Path(folder) / "tokens.toml"
         tokens = {name: add_token(file, name, LIMITS) for name in names} | {"small": add_token(file, "small", SMALL)}
         server = Server(Path(folder), file)
+        alone = alone_seconds(server.url, tokens["client-0"])
         tally, stop = Tally(), threading.Event()
         threads = [
             threading.Thread(
@@ -107,7 +111,7 @@ def main(
         down = 0.0
         time.sleep(minutes * 30)
         if kill:
-            down = server.kill_and_restart()
+            down = server.kill_and_restart(tally)
         time.sleep(max(0.0, minutes * 60 - (time.monotonic() - begun)))
         stop.set()
         sending = time.monotonic() - begun
@@ -117,6 +121,9 @@ def main(
         lost = check_all(server.url, tokens, tally)
         memory, metrics = server.memory(), server.requests(tokens["client-0"])
         code = server.stop()
+        typer.echo(
+            f"one client at an empty queue: a candidate that no process is needed for in {1000 * alone:.0f} ms (median of {ALONE})"
+        )
         report(tally, clients, sending, whole, down, lost, memory, metrics, kill)
         if code != 0:
             tally.wrong.append(f"the server ended with {code}")
@@ -149,12 +156,19 @@ class Server:
         probe = ServerClient(self.url, patience=120.0)
         probe.ask("GET", "/healthz")
 
-    def kill_and_restart(self) -> float:
-        begun = time.monotonic()
+    def kill_and_restart(self, tally: Tally) -> float:
+        """How long it was away. What it had started must be gone too."""
+        begun, below = time.monotonic(), descendants(self.process.pid)
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.start()
-        return time.monotonic() - begun
+        away = time.monotonic() - begun
+        while left := [pid for pid, born in below.items() if birth(pid) == born]:
+            if time.monotonic() - begun > 30.0:
+                tally.wrong.append(f"{len(left)} of {len(below)} processes outlived the server")
+                break
+            time.sleep(0.2)
+        return away
 
     def memory(self) -> float:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -176,6 +190,31 @@ class Server:
     def stop(self) -> int:
         self.process.terminate()
         return self.process.wait(90)
+
+
+def birth(pid: int) -> str:
+    """When a process began, which tells it from a later one of the same number; empty where there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes below one, with their births."""
+    parents: dict[int, list[int]] = defaultdict(list)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
+        except OSError:
+            continue
+    found, pending = {}, [pid]
+    while pending:
+        for child in parents[pending.pop()]:
+            found[child] = birth(child)
+            pending.append(child)
+    return {child: born for child, born in found.items() if born}
 
 
 def client(
@@ -242,6 +281,14 @@ def ask(mine: ServerClient, name: str, one: Sent, cancel: bool, tally: Tally) ->
     tally.seconds[one.kind].append(time.monotonic() - begun)
     tally.wrong += faults(found, one, cancel)
     tally.outcomes[found.get("verdict", {}).get("outcome", found["state"])] += 1
+
+
+def alone_seconds(url: str, token: str) -> float:
+    """What the service itself takes: from a request to its verdict, where there is nothing to judge and nobody else."""
+    mine, tally = ServerClient(url, token), Tally()
+    for number in range(ALONE):
+        ask(mine, "client-0", Sent("refused", f"# alone {number}\0", frozenset({"compile_error"})), False, tally)
+    return statistics.median(tally.seconds["refused"])
 
 
 def faults(found: dict[str, Any], one: Sent, cancelled: bool) -> list[str]:

@@ -108,6 +108,7 @@ def served(
     judge: ScriptedJudge | None = None,
     keeping: Keeping | None = None,
     port: int = 0,
+    dashboard: Any = None,
 ) -> Iterator[Running]:
     """A server in a thread of its own. It is stopped cleanly at the end."""
     judge = judge or ScriptedJudge()
@@ -115,7 +116,7 @@ def served(
     texts = {name: add_token(file, name, limits) for name, limits in (tokens or {}).items()}
     known = TokenFile(file) if tokens else NoTokens()
     dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known.limits_of, keeping or Keeping(grace=0.0))
-    parts = ServedParts(dispatcher, known, {"cpu": KnownTasks()}, SkillSearch(None, folder / "skills"))
+    parts = ServedParts(dispatcher, known, {"cpu": KnownTasks()}, SkillSearch(None, folder / "skills"), dashboard)
     config = uvicorn.Config(
         create_app(parts), port=port, http=PromptHeads, log_level="warning", lifespan="on", timeout_graceful_shutdown=2
     )

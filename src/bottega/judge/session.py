@@ -62,7 +62,7 @@ class Session:
         self.on_admitted = on_admitted
         try:
             with cancellation.killing(self.kill):
-                self._open()
+                self._open(cancellation)
         except BaseException:
             self.close()
             raise
@@ -111,7 +111,7 @@ class Session:
         if hasattr(self, "channel"):
             self.channel.close()
 
-    def _open(self) -> None:
+    def _open(self, cancellation: Cancellation) -> None:
         names = ["eager", *self.settings.compiled]
         self._claim(len(names))
         self.on_admitted()
@@ -140,6 +140,7 @@ class Session:
                 end.close()
             for descriptor in leases:
                 os.close(descriptor)
+        cancellation.check()  # `kill` saw only those that were there; from here on it sees all
         reply = self._answer(self.settings.task_timeout + OPENING_SECONDS)
         if "opened" not in reply:
             raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ from bottega.service.store import ENDED, Record, Request, Store
 LOG = logging.getLogger(__name__)
 HOUR, DAY = 3600.0, 86400.0
 PRUNE_SECONDS = 600.0
+STORE_SECONDS = 5.0
+"""Between two tries to write where the disk refuses."""
 KILL_SECONDS = 20.0
 """What ending processes may take at the end of the grace time."""
 T = TypeVar("T")
@@ -219,9 +222,10 @@ class Dispatcher:
                     continue
             try:
                 await self._judge(device, judge, waiting.id)
-            except Exception:
-                LOG.exception("a request could not be recorded")
-                await asyncio.sleep(1.0)
+            except sqlite3.Error as error:  # it never began: it waits on, and so does the lane
+                LOG.error("a request cannot be begun: %s", error)
+                self.queue.put(waiting)
+                await asyncio.sleep(STORE_SECONDS)
 
     async def _judge(self, device: str, judge: JudgeOfDevice, id: str) -> None:
         begun = await self._stored(self.store.start, id, device)
@@ -254,12 +258,21 @@ class Dispatcher:
             await self._stored(self.store.back_to_queue, id, record.attempt)
         else:
             state = "failed" if result is None else "done"
-            if await self._stored(self.store.finish, id, record.attempt, state, result, error, task_id):
+            if await self._finished(id, record.attempt, state, result, error, task_id):
                 self.metrics.count(
                     "bottega_ended_total", outcome=str((result or {}).get("outcome", "checked" if result else state))
                 )
         del self._running[id, record.attempt]
         self._tell(id)
+
+    async def _finished(self, *ending: Any) -> bool:
+        """A verdict cost seconds of a device: where it cannot be written (a full disk), that is tried again until it can."""
+        while True:
+            try:
+                return await self._stored(self.store.finish, *ending)
+            except sqlite3.OperationalError as error:
+                LOG.error("a result cannot be kept, and is tried again: %s", error)
+                await asyncio.sleep(STORE_SECONDS)
 
     async def _limit(self, one: _Running, seconds: float) -> None:
         """End it when its time is up, whatever the judge is doing; the lane is free again when its processes are gone."""

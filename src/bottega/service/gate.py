@@ -10,8 +10,9 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from bottega.service.limits import RateLimiter
@@ -30,11 +31,12 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OTHER = "other"
 
 
-@dataclass(frozen=True)
 class HttpRefusal(Exception):
-    status: int
-    error: str
-    headers: tuple[tuple[str, str], ...] = ()
+    """An answer in place of the one that was asked for."""
+
+    def __init__(self, status: int, error: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(error)
+        self.status, self.error, self.headers = status, error, headers
 
 
 class Gate:
@@ -45,6 +47,7 @@ class Gate:
     ) -> None:
         self.app, self.tokens, self.metrics, self.body_seconds = app, tokens, metrics, body_seconds
         self.rates = RateLimiter()
+        self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,8 +63,10 @@ class Gate:
             await send(message)
 
         try:
-            body = await self._let_in(scope, receive)
-            await self.app(scope, _replayed(body, receive), counted)
+            token = self._let_in(scope)
+            with self._counted(token):
+                body = await self._body(scope, receive, token)
+                await self.app(scope, _replayed(body, receive), counted)
         except HttpRefusal as refusal:
             status = refusal.status
             await send_json(send, refusal.status, {"error": refusal.error}, refusal.headers)
@@ -69,8 +74,9 @@ class Gate:
             route = getattr(scope.get("route"), "path", None) or OTHER
             self.metrics.count("bottega_requests_total", route=route, status=str(status))
 
-    async def _let_in(self, scope: Scope, receive: Receive) -> bytes:
-        headers = {name.lower(): value for name, value in reversed(scope["headers"])}
+    def _let_in(self, scope: Scope) -> Token | None:
+        """Whose request it is; None for what is open to all."""
+        headers = _headers(scope)
         self._refuse_strange_hosts(headers)
         token = None
         if scope["path"] not in OPEN_TO_ALL:
@@ -78,10 +84,19 @@ class Gate:
             if wait := self.rates.wait(token.name, token.limits.requests_per_minute):
                 told = f"more than {token.limits.requests_per_minute} requests a minute"
                 raise HttpRefusal(429, told, (("Retry-After", str(int(wait) + 1)),))
+            if self._under_way[token.name] >= token.limits.connections:
+                raise HttpRefusal(429, f"more than {token.limits.connections} requests at a time", (("Retry-After", "2"),))
         scope.setdefault("state", {})["token"] = token
-        if scope["method"] in ("GET", "HEAD", "OPTIONS", "DELETE"):
-            return b""
-        return await self._body(headers, receive, 0 if token is None else token.limits.body_bytes)
+        return token
+
+    @contextmanager
+    def _counted(self, token: Token | None) -> Iterator[None]:
+        name = "" if token is None else token.name
+        self._under_way[name] += 1
+        try:
+            yield
+        finally:
+            self._under_way[name] -= 1
 
     def _owner(self, headers: dict[bytes, bytes]) -> Token:
         owner = self.tokens.owner(_credentials(headers.get(b"authorization", b"")))
@@ -98,7 +113,10 @@ class Gate:
         if name not in LOOPBACK:
             raise HttpRefusal(403, "this server has no tokens, so it answers to localhost and 127.0.0.1 only")
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, token: Token | None) -> bytes:
+        if scope["method"] in ("GET", "HEAD", "OPTIONS", "DELETE"):
+            return b""
+        headers, most = _headers(scope), 0 if token is None else token.limits.body_bytes
         if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
             raise HttpRefusal(415, "the body must be JSON, with Content-Type: application/json")
         told = f"the request is larger than the {most} bytes that this token may send"
@@ -124,6 +142,11 @@ class Gate:
             raise HttpRefusal(
                 408, f"the body did not come within {self.body_seconds:g} s", (("Connection", "close"),)
             ) from None
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    """Of several of a name the first."""
+    return {name.lower(): value for name, value in reversed(scope["headers"])}
 
 
 def _credentials(header: bytes) -> str:

@@ -22,6 +22,8 @@ class TokenLimits(Section):
     """KiB of one source, task or candidate; the judge itself takes 1024 at most."""
     requests_per_minute: Annotated[int, Field(ge=1)] = 600
     """Requests of every kind in any minute."""
+    connections: Annotated[int, Field(ge=1)] = 100
+    """Requests under way at a time, waiting ones and streams of events included."""
     queue_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The share of the queue that may be this token's."""
     seconds: Annotated[float, Field(gt=0)] = 900.0
@@ -42,7 +44,13 @@ class TokenLimits(Section):
 
 
 OF_LOOPBACK = TokenLimits(
-    source_kib=1024, requests_per_minute=1_000_000, queue_share=1.0, seconds=86_400, seconds_per_hour=1e9, own_tasks=True
+    source_kib=1024,
+    requests_per_minute=1_000_000,
+    connections=10_000,
+    queue_share=1.0,
+    seconds=86_400,
+    seconds_per_hour=1e9,
+    own_tasks=True,
 )
 """Whoever reaches a server without tokens works on the machine that it runs on."""
 

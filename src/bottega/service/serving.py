@@ -63,7 +63,10 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
     for device in options.devices:
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
-    listening = _socket(options.host, options.port)
+    named = [device if device != "cuda" else "cuda:0" for device in options.devices]
+    if not named or len(set(named)) < len(named):
+        raise UsageError(f"--device {','.join(options.devices)}: name devices once each, such as cpu, cuda or cuda:0,cuda:1")
+    listening = bound_socket(options.host, options.port)
     store = Store(options.folder)
     judges = {
         device: RunJudge(
@@ -87,17 +90,16 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
         limit_concurrency=options.connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
         h11_max_incomplete_event_size=16 << 10, backlog=1024,
     )  # fmt: skip
-    server = Server(config)
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    who = f"tokens of {options.token_file}" if options.token_file is not None else "this machine only, without tokens"
+    server = Server(config, lambda: say(f"judging on {', '.join(judges)} at {address} ({who}); API: {address}/docs"))
 
     def stop() -> None:
         dispatcher.stop_waiting()
         server.should_exit = True
 
     on_stop(stop)
-    host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    who = f"tokens of {options.token_file}" if options.token_file is not None else "this machine only, without tokens"
-    say(f"judging on {', '.join(judges)} at http://{shown}:{port} ({who}); API: http://{shown}:{port}/docs")
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -117,7 +119,7 @@ def refuse_open_address(host: str, has_tokens: bool) -> None:
         )
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """Bound before the judges are opened: a port that is taken is told at once."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -130,6 +132,15 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # what signals do is the command's matter

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripted import TASK, Running, ScriptedJudge, served
 from waiting import until
 
-from bottega.service import gate
+from bottega.service import dispatcher, gate
+from bottega.service.dashboard.app import dashboard_app
 from bottega.service.dispatcher import Keeping
 from bottega.service.limits import TokenLimits
 from bottega.tasks.load import load_task
@@ -239,6 +242,7 @@ def test_too_much_is_told_with_the_time_to_come_back(tmp_path: Path) -> None:
     limits = {
         "often": TokenLimits(own_tasks=True, requests_per_minute=2),
         "many": TokenLimits(own_tasks=True, queue_share=0.5),
+        "wide": TokenLimits(own_tasks=True, connections=1),
         "long": TokenLimits(own_tasks=True, seconds=0.3),
         "spent": TokenLimits(own_tasks=True, seconds_per_hour=0.1),
     }
@@ -246,6 +250,14 @@ def test_too_much_is_told_with_the_time_to_come_back(tmp_path: Path) -> None:
         assert [running.post("judge 0 x", "often")[0] for _ in range(3)] == [200, 200, 429]
         status, headers, found = running.ask("GET", "/v1/devices", token="often")
         assert status == 429 and 1 <= int(headers["Retry-After"]) <= 61 and "2 requests a minute" in found["error"]
+        _, found = running.post("hang 0 x", "wide", wait=0)
+        host, port = running.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as stream:
+            head = f"GET /v1/verdicts/{found['id']}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.tokens['wide']}\r\n\r\n"
+            stream.sendall(head.encode())
+            assert b" 200 " in stream.recv(100)
+            assert running.ask("GET", "/v1/devices", token="wide")[0] == 429
+        until(lambda: running.ask("DELETE", f"/v1/verdicts/{found['id']}", token="wide")[0] == 200)
         _, found = running.post("hang 0 x", "long")
         assert found["state"] == "failed" and "0.3 s" in found["error"]
         assert running.post("judge 0.2 x", "spent")[0] == 200
@@ -302,3 +314,34 @@ def test_a_waiting_client_is_answered_when_the_server_stops(tmp_path: Path) -> N
             time.sleep(0.05)
         status, found = waits.result(20)
         assert status == 202 and found["state"] == "running"
+
+
+def test_a_full_disk_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "STORE_SECONDS", 0.02)
+    with served(tmp_path) as running:
+        store, full = running.dispatcher.store, sqlite3.OperationalError("database or disk is full")
+        for name in ("accept", "start", "finish"):
+            kept, failures = getattr(store, name), iter((full, full))
+
+            def failing(*arguments: Any, kept: Any = kept, failures: Iterator[Exception] = failures, **more: Any) -> Any:
+                if (failure := next(failures, None)) is not None:
+                    raise failure
+                return kept(*arguments, **more)
+
+            monkeypatch.setattr(store, name, failing)
+        status, headers, found = running.ask(
+            "POST", "/v1/verdicts", {"task": {"source": TASK}, "candidate": {"source": "judge 0 x"}}
+        )
+        assert status == 503 and headers["Retry-After"] == "10" and "disk" not in found["error"]
+        assert running.post("judge 0 x")[0] == 503
+        assert running.post("judge 0 x")[1]["verdict"]["diagnosis"] == "judge 0 x"
+        assert running.judge.asked == ["judge 0 x"]
+
+
+def test_the_dashboard_stands_behind_the_same_gate(tmp_path: Path) -> None:
+    with served(tmp_path, {"alice": OWN}, dashboard=dashboard_app([tmp_path])) as running:
+        assert running.ask("GET", "/")[0] == running.ask("GET", "/static/dashboard.css")[0] == 401
+        status, headers, page = running.ask("GET", "/", token="alice")
+        assert status == 200 and headers["Content-Type"].startswith("text/html") and "Runs" in page
+        assert running.ask("GET", "/run/nothing", token="alice")[0] == 404
+        assert running.post("judge 0 beside it", "alice")[1]["state"] == "done"
