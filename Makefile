@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test test-all test-gpu test-browser install lint docs reproduce clean
+.PHONY: demo test test-all test-gpu test-browser install lint docs release reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -64,6 +64,10 @@ docs: install .venv/installed-docs
 # Trains and evaluates the embedded model from nothing, on one GPU; MINUTES=… to share out, DEVICE=cpu for a dry run. The same call goes on.
 reproduce: install
 	$(BIN)/python benchmarks/reproduce.py --minutes $(or $(MINUTES),60) --device $(or $(DEVICE),cuda) --out $(or $(OUT),reproduced)
+
+# sdist, wheel, bills of materials and checksums into dist/, each tried in an environment of its own; EXTRAS=service,report for some only.
+release:
+	$(PYTHON) tools/release.py $(if $(EXTRAS),--extras $(EXTRAS))
 
 clean:
 	rm -rf .venv build dist site *.egg-info src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

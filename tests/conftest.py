@@ -56,3 +56,7 @@ def pytest_collection_finish() -> None:
     """What is imported by now stays: a twentieth of the time went into looking through it for garbage again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # else libraries complain at the end of what was not released

@@ -10,7 +10,7 @@ from half_tasks import HALVES
 from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import BuildStep
-from bottega.compiler.choices import Choices, Tuning
+from bottega.compiler.choices import Choices, Tile, Tuning
 from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
 from bottega.compiler.merged_linears import JOINED
 from bottega.compiler.model_class import with_model_class
@@ -34,28 +34,35 @@ def written(given: Task, choices: Choices) -> str:
     return step.candidate.source
 
 
+def test_a_product_of_halves_with_what_follows_is_one_launch() -> None:
+    source = written(LARGE, Choices(own=("product",)))
+    assert launches(source) == 1 and "tl.dot(" in source and "torch.matmul" not in source and "input_precision" not in source
+
+
 def test_left_to_the_library_its_tail_is_one_kernel() -> None:
     source = written(LARGE, Choices())
     assert launches(source) == 1 and "tl.dot(" not in source and "torch.matmul" in source
 
 
 def test_numbers_that_are_chosen_are_the_ones_that_are_written() -> None:
+    source = written(LARGE, Choices(own=("product",), tuning=Tuning(Tile(64, 128, 32, 8, 4), splits=4)))
+    assert "BLOCK_M=64, BLOCK_N=128, BLOCK_K=32" in source and "num_warps=8" in source and "num_stages=4" in source
+    assert "partial = torch.empty((4, " in source
     assert "BLOCK=4096" in written(LARGE, Choices(tuning=Tuning(block=4096)))
 
 
-def test_a_large_product_of_halves_is_torchs_first_and_a_short_one_the_kernel_librarys() -> None:
+def test_drafts_of_a_product_differ_in_tiles_splits_and_whose_it_is() -> None:
     found = list(variants(lower_task(LARGE)))
     assert len(set(found)) == len(found)
-    assert found[:3] == [Choices(), Choices(merged=True), Choices(library=True)]
+    assert found[0] == Choices() and Choices(own=("product",)) in found[:3] and Choices(library=True) in found
+    assert len({choices.tuning.tile for choices in found}) > 4 and {choices.tuning.splits for choices in found} > {0, 2}
+
+
+def test_a_short_product_of_halves_is_ours_first() -> None:
     given = task(
         "short", "return F.gelu(self.fc(x))", "torch.randn(4096, 64).bfloat16()", "self.fc = nn.Linear(64, 256).bfloat16()"
     )
-    assert next(variants(lower_task(given))) == Choices(library=True)
-
-
-def test_attention_by_hand_is_one_call_in_one_draft() -> None:
-    source = written(next(one for one in SMALL if one.name == "attention_by_hand"), Choices(attention=True))
-    assert "scaled_dot_product_attention(x, y, y, scale=" in source and "def attention_kernel(" in source
+    assert next(variants(lower_task(given))).own == ("short_product",)
 
 
 def test_no_two_drafts_of_a_task_are_alike() -> None:

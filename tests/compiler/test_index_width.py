@@ -21,13 +21,11 @@ from bottega.compiler.view import Buffer
 from bottega.core.task import Task
 
 CAST = ".to(tl.int64)"
-WRITTEN = [task for task in LARGE if task.name not in ("large_right", "conv_depthwise", "attend")]
-"""In Triton; the others are the kernel library's alone."""
 SOURCE = re.compile(r"tl\.(?:program_id|arange)\([^)]*\)(?!\.to\(tl\.int64\))")
 
 
 def texts(task: Task) -> list[str]:
-    steps = StepCompiler().build(task, "triton", without=("shelved_parts",)).steps
+    steps = StepCompiler(every_product=True).build(task, "triton", without=("shelved_parts",)).steps
     return [step.candidate.source for step in steps]
 
 
@@ -51,7 +49,7 @@ def test_program_ids_and_lanes_are_cast_and_nothing_else() -> None:
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("task", WRITTEN, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
 def test_large_kernels_are_the_usual_text_with_casts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = texts(task)
     monkeypatch.setattr(kernel_writer, "is_large", lambda buffers: False)
@@ -70,22 +68,34 @@ def test_a_place_far_into_a_buffer_is_a_number() -> None:
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("name", ["chain", "layer_norm", "softmax_rows", "pool_padded", "scan_back"])
+@pytest.mark.parametrize("name", ["chain", "layer_norm", "heads", "conv_strides", "pool_padded", "attend"])
 def test_small_kernels_keep_32_bits(name: str) -> None:
     task = next(task for task in (*SMALL, *WIDE) if task.name == name)
     assert all("tl.int64" not in text for text in texts(task))
 
 
+def test_wide_grids_count_along_their_first_axis() -> None:
+    from small_tasks import task
+
+    volume = task(
+        "volume", "return self.conv(x)", "torch.randn(2, 4, 512, 512, 512)", "self.conv = nn.Conv3d(4, 4, 3, groups=4)"
+    )
+    text = texts(volume)[-1]
+    assert "512), t1.shape[0] * t1.shape[1])" in text and "plane = tl.program_id(1)" in text
+    pixels = task("pixels", "return x @ y", "torch.randn(64, 64), torch.randn(64, 8000000)", arguments="x, y")
+    assert all("tl.program_id(1)" not in text for text in texts(pixels) if "tl.dot" in text)
+
+
 @pytest.mark.slow
 def test_forced_64_bits_compute_what_the_module_does() -> None:
-    names = ("slices", "statistics", "first_of_equals", "heads", "pool_padded", "scan_back")
+    names = ("slices", "statistics", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "pool_padded", "attend")
     found = judged("tight-large", names)
     assert wrong(found) == []
     assert all(found.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", WRITTEN, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
 def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For Hopper, without one."""
     import torch

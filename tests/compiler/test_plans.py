@@ -11,12 +11,11 @@ from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
-from bottega.compiler.planner_passes import HEAVY, OWN_ATTENTION, PASSES
+from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 
-LIGHT = [technique.name for technique in PASSES]
-NAMES = [*LIGHT, *(technique.name for technique in HEAVY.values())]
+NAMES = [technique.name for technique in PASSES]
 SETS = [frozenset(NAMES[:count]) for count in (0, 1, 4, len(NAMES))]
 
 
@@ -43,7 +42,7 @@ def close(got: object, wanted: object) -> None:
 @pytest.mark.rotates
 @pytest.mark.parametrize("given", SMALL, ids=lambda given: given.name)
 def test_a_plan_computes_what_the_module_does(given: Task) -> None:
-    understood = lower_task(given, with_library=False)
+    understood = lower_task(given)
     model, inputs = built(given)
     with torch.no_grad():
         wanted = model(*[value.clone() for value in inputs])
@@ -53,7 +52,7 @@ def test_a_plan_computes_what_the_module_does(given: Task) -> None:
 
 def kernels(name: str, *techniques: str) -> list:
     given = next(one for one in SMALL if one.name == name)
-    return list(lower_task(given, with_library=False).plan(frozenset(techniques)).kernels)
+    return list(lower_task(given).plan(frozenset(techniques)).kernels)
 
 
 def test_without_techniques_every_operator_stands_alone() -> None:
@@ -77,15 +76,6 @@ def test_a_norm_by_hand_is_one_program_for_each_row() -> None:
 
 def test_attention_by_hand_is_found() -> None:
     assert [type(kernel) for kernel in kernels("attention_by_hand", *NAMES)] == [Attention]
-
-
-def test_attention_by_hand_is_a_call_where_there_is_a_kernel_library() -> None:
-    for name in ("attention_by_hand", "attention"):
-        given = next(one for one in SMALL if one.name == name)
-        kernels = lower_task(given).plan(frozenset((*LIGHT, OWN_ATTENTION.name))).kernels
-        called = [kernel for kernel in kernels if isinstance(kernel, FunctionCall) and kernel.library_call]
-        assert [call.function for call in called] == ["scaled_dot_product_attention"]
-        assert not any(isinstance(kernel, Attention | Product) for kernel in kernels)
 
 
 def test_a_result_with_two_users_is_computed_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from half_tasks import HALVES
-from small_tasks import SMALL, task
+from small_tasks import SMALL
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton.passes import PASSES
@@ -29,13 +30,13 @@ LIMIT = 5e-6
 LOOSE = {"halves": 2e-2, **{given.name: 1.2 for given in HALVES}}
 """Of modules in halves: how many times the module's own error."""
 QUICK = (
-    *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "pool_padded", "attend_causal", "attend_added"),
-    *("attend_heads", "recurrent_pair", "far_first"),
+    *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "turned_uneven"),
+    *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first"),
 )
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = ("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16")
 LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in QUICK_HALVES)
-LONGER = ("bias_planes", "layer_norm", "recurrent_given", "conv_tail")
+LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
 
 
 def judged(limits: str, names: tuple[str, ...] = ()) -> dict[str, list]:
@@ -98,9 +99,18 @@ def test_sizes_are_read_off_tensors() -> None:
     assert "x.numel()" in text
 
 
-def test_no_kernel_writes_over_its_arguments() -> None:
-    for techniques in ((), tuple(item.name for item in PASSES)):
-        for kernel in ast.parse(source("rows_spoken", *techniques)).body:
+def test_products_of_fp32_keep_their_accuracy() -> None:
+    assert 'input_precision="ieee"' in source("product_split")
+    assert 'input_precision="tf32x3"' in source("product_split", "tf32x3")
+    dots = re.findall(r"tl\.dot\(.*\)", source("attend", "own_attention", "tf32x3"))
+    assert dots
+    assert all('input_precision="tf32x3"' in dot for dot in dots)
+
+
+@pytest.mark.parametrize("name", ["conv_spoken", "turned_spoken", "product_spoken", "attend_spoken", "rows_spoken"])
+def test_no_kernel_writes_over_its_arguments(name: str) -> None:
+    for techniques in ((), ("own_product", "own_convolution", "own_attention", *(item.name for item in PASSES))):
+        for kernel in ast.parse(source(name, *techniques)).body:
             if isinstance(kernel, ast.FunctionDef):
                 written = {
                     node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
@@ -108,10 +118,11 @@ def test_no_kernel_writes_over_its_arguments() -> None:
                 assert not written & {argument.arg for argument in kernel.args.args}
 
 
-def test_a_product_alone_is_the_kernel_librarys() -> None:
-    alone = task("alone", "return x @ y", "torch.randn(32, 40), torch.randn(40, 24)", arguments="x, y")
-    (step,) = StepCompiler().build(alone, "triton").steps
-    assert "t1 = matmul(x, y)" in step.candidate.source and "ALONE = True" in step.candidate.source
+def test_every_step_of_a_build_names_what_it_adds() -> None:
+    given = next(one for one in WIDE if one.name == "turned_even")
+    names = [step.technique for step in StepCompiler().build(given, "triton").steps]
+    assert names[0] == "naive"
+    assert {"phases", "tf32x3"} <= set(names)
 
 
 def test_what_it_does_not_understand_it_refuses() -> None:

@@ -24,7 +24,7 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import layout, scan, width
+from bottega.compiler.backends.triton import layout, matmul, scan, width
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
@@ -71,7 +71,7 @@ def stand_in() -> None:
 
 def tighten() -> None:
     """Small rows count as long ones, so that loops and splits run on small tasks too."""
-    layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST = 4, 64, 1, 4
+    layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, matmul.SHARE = 4, 64, 1, 4, 2
 
 
 def loaded(source: str, folder: str, number: int) -> Any:
@@ -117,7 +117,7 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
         if given in HALVES:  # of a single number the module's own error may be next to nothing by luck
             least = torch.finfo(next(value.dtype for value in (*inputs, wanted) if value.is_floating_point())).eps / 2
             own = max(distance(prepared(namespace["Model"]())(*inputs), wanted), least)
-        steps = [*StepCompiler().build(given, "triton").steps]
+        steps = [*StepCompiler(every_product=True).build(given, "triton").steps]
         if given in HALVES:
             steps += DraftCompiler(3).build(given, "triton").steps
         for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Modules for what only a writer must tell apart: windows, rows that are long, few or not neighbours, attention written out."""
+"""Modules for what only a writer must tell apart: shapes of windows and strides, rows that are long, few or not neighbours."""
 
 from __future__ import annotations
 
@@ -6,20 +6,42 @@ from small_tasks import task
 
 PLANES = "torch.randn(2, 6, 5, 4)"
 WIDE = [
+    task("conv_strides", "return F.relu(self.c(x))", "torch.randn(2, 5, 7, 6)", "self.c = nn.Conv2d(5, 3, (3, 2), (2, 1), (1, 0), (1, 2))"),
+    task("conv_deep", "return torch.tanh(self.c(x))", "torch.randn(1, 18, 5, 4)", "self.c = nn.Conv2d(18, 5, 3, padding=1)"),
+    task("conv_groups", "return self.c(x) * 2.0", PLANES, "self.c = nn.Conv2d(6, 9, 3, padding=1, groups=3)"),
+    task("conv_depthwise", "return F.relu(self.c(x)) + x", PLANES, "self.c = nn.Conv2d(6, 6, 3, padding=1, groups=6)"),
+    task("conv_multiplied", "return self.c(x) + 1.0", PLANES, "self.c = nn.Conv2d(6, 12, 3, 2, 1, groups=6)"),
+    task("conv_one_channel", "return self.c(x) + 1.0", "torch.randn(3, 1, 9)", "self.c = nn.Conv1d(1, 1, 3)"),
+    task("conv_line", "return self.c(x) + 1.0", "torch.randn(2, 4, 9)", "self.c = nn.Conv1d(4, 3, 4, dilation=2)"),
+    task("conv_volume", "return self.c(x) + 1.0", "torch.randn(1, 3, 3, 4, 5)", "self.c = nn.Conv3d(3, 2, (2, 3, 2), padding=(0, 1, 1))"),
+    task("conv_point", "return F.relu(self.c(x))", PLANES, "self.c = nn.Conv2d(6, 5, 1)"),
+    task("conv_point_strided", "return F.relu(self.c(x))", PLANES, "self.c = nn.Conv2d(6, 5, 1, stride=2)"),
+    task("turned_even", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 3, 4, 2, 1)"),
+    task("turned_uneven", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 1, 3, 2, 1, output_padding=1)"),
+    task("turned_deep", "return self.c(x) + 1.0", "torch.randn(1, 17, 4)", "self.c = nn.ConvTranspose1d(17, 3, 5, 3)"),
+    task("turned_groups", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 4, 3, 2, groups=2, dilation=2)"),
     task("pool_padded", "return F.max_pool2d(F.silu(x), 3, 2, 1) + 1.0", PLANES),
     task("pool_counted", "return F.avg_pool2d(x, 3, 2, 1, count_include_pad=False) * 2", PLANES),
     task("pool_dilated", "return F.max_pool2d(x, 2, 1, 1, 2)", PLANES),
     task("scan_back", "return torch.cumsum(x.flip(-1), -1) + torch.cumprod(x, 1)", "torch.randn(3, 4, 5)"),
-    task("attend_causal",
-         "s = (x @ y.transpose(-2, -1)) / 4.0\ns = s.masked_fill(torch.ones(9, 9).triu(1).bool(), float('-inf'))\nreturn s.softmax(-1) @ z",
+    task("product_turned", "return torch.matmul(x.transpose(1, 2), y)", "torch.randn(2, 9, 5), torch.randn(2, 9, 7)", arguments="x, y"),
+    task("product_split", "return torch.matmul(x, y)", "torch.randn(4, 64), torch.randn(64, 5)", arguments="x, y"),
+    task("vector", "return torch.matmul(x, y)", "torch.randn(7, 40), torch.randn(40)", arguments="x, y"),
+    task("attend", "return F.scaled_dot_product_attention(x, y, z, is_causal=True)",
          "torch.randn(1, 2, 9, 20), torch.randn(1, 2, 9, 20), torch.randn(1, 2, 9, 12)", arguments="x, y, z"),
-    task("attend_added", "return torch.softmax(x @ y.transpose(-2, -1) * 0.25 + m, dim=-1) @ y + x",
-         "torch.randn(2, 2, 7, 16), torch.randn(2, 2, 9, 16)[:, :, :7], torch.randn(7, 7)", arguments="x, y, m"),
-    task("attend_heads",
-         "q, k = x.view(2, 9, 2, 4).transpose(1, 2), y.view(2, 9, 2, 4).transpose(1, 2)\n"
-         "return torch.relu(torch.softmax(q @ k.transpose(-2, -1) * 0.5, -1) @ k)", "torch.randn(2, 9, 8), torch.randn(2, 9, 8)", arguments="x, y"),
+    task("attend_masked", "return F.scaled_dot_product_attention(x, y, y, attn_mask=m)",
+         "torch.randn(2, 2, 7, 16), torch.randn(2, 2, 9, 16), torch.randn(7, 9) > -1.0", arguments="x, y, m"),
+    task("conv_spoken", "return F.relu(F.conv2d(a, self.b, padding=1)) + c", "torch.randn(1, 20, 5, 4), torch.randn(7, 1, 1)",
+         "self.b = nn.Parameter(torch.randn(7, 20, 3, 3) * 0.1)", "a, c"),
+    task("turned_spoken", "return F.conv_transpose2d(inside, self.tap, stride=2) + at", "torch.randn(1, 20, 3, 4), torch.randn(5, 1, 1)",
+         "self.tap = nn.Parameter(torch.randn(20, 5, 4, 4) * 0.1)", "inside, at"),
+    task("product_spoken", "return torch.relu(b @ self.a) * k", "torch.randn(20, 40), torch.randn(30)",
+         "self.a = nn.Parameter(torch.randn(40, 30) * 0.1)", "b, k"),
+    task("attend_spoken", "return F.scaled_dot_product_attention(p, kt, m)", "torch.randn(2, 9, 20), torch.randn(2, 9, 20), torch.randn(2, 9, 12)",
+         arguments="p, kt, m"),
     task("rows_spoken", "return F.layer_norm(shift, (30,)) * total + mask", "torch.randn(3, 30), torch.randn(30), torch.randn(3, 1)",
          arguments="shift, total, mask"),
+    task("attend_wide", "return F.scaled_dot_product_attention(x, y, y)", "torch.randn(1, 2, 80, 192), torch.randn(1, 2, 80, 192)", arguments="x, y"),
     task("far_first", "return F.layer_norm(torch.cat([y, x], 1), (20000,))", "torch.randn(2, 19999), torch.full((2, 1), 3000.0)", arguments="x, y"),
     task("offset_rows", "return F.layer_norm(x + 40.0, (30,))", "torch.randn(3, 30) * 10"),
     task("nan_kept", "return torch.amax(x, 1), torch.relu(x).sum(1)",

@@ -31,6 +31,7 @@ GROUPS = {
     "report": "bottega.app.report_command",
     "dashboard": "bottega.app.dashboard_command",
     "serve": "bottega.app.serve_command",
+    "mcp": "bottega.app.mcp_command",
     "settings": "bottega.app.settings_command",
 }
 

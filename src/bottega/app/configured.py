@@ -35,6 +35,7 @@ COMMANDS = {
     "tasks synth": "bottega.app.synth_command:TasksSynthSettings",
     "skills verify": "bottega.app.skills_proving:SkillsVerifySettings",
     "serve": "bottega.app.settings.serve:ServeSettings",
+    "mcp": "bottega.app.settings.mcp:McpSettings",
     "sft": "bottega.train.settings:Config",
     "train": "bottega.train.settings:Config",
 }

@@ -5,68 +5,36 @@ The scores between may be scaled, and masked by a sum or by a comparison of posi
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import Any
 
 from bottega.compiler.bodies import made, read, stores
-from bottega.compiler.compose import permuted, whole_order
+from bottega.compiler.compose import permuted
 from bottega.compiler.expression import Apply, Constant, Expression, Index, Load, Name
 from bottega.compiler.kernel import ACCUMULATOR, Attention, FunctionCall, Kernel, Map, Product, RowProgram, StoreOp
-from bottega.compiler.lowering.scope import Statement
-from bottega.compiler.view import Buffer, View, contiguous_strides
+from bottega.compiler.view import Buffer, contiguous_strides
 
 
-def attentions(statements: list[Statement], buffers: dict[str, Buffer], returned: set[str]) -> list[Statement]:
-    """The statements with every such group replaced by one. Where there is a kernel library, it is a call of that."""
+def attentions(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[str]) -> list[Kernel]:
+    """The kernels with every such group replaced by one."""
     place = 0
-    while place < len(statements):
-        kernels = [kernel for statement in statements if (kernel := statement.kernel or statement.call)]
-        attention, gone = _group(kernels, place, returned) or (None, {place})
-        call = None
-        if attention is not None and statements[place].library_call is not None:
-            call = _call(attention, buffers)
-        if attention is None or (call is None and statements[place].library_call is not None):
+    while place < len(kernels):
+        found = _group(kernels, place, buffers, returned)
+        if found is not None:
+            attention, gone = found
+            last = max(gone)
+            kernels = [
+                attention if number == last else kernel
+                for number, kernel in enumerate(kernels)
+                if number == last or number not in gone
+            ]
+        else:
             place += 1
-            continue
-        last = max(gone)
-        whole = Statement(attention, None, call)
-        statements = [
-            whole if number == last else statement
-            for number, statement in enumerate(statements)
-            if number == last or number not in gone
-        ]
-    return statements
+    return kernels
 
 
-def _call(attention: Attention, buffers: dict[str, Buffer]) -> FunctionCall | None:
-    """The same as a call of the kernel library; None where its result would lie in another way, or its mask is of another type."""
-    target = attention.stores[0].view
-    if not target.contiguous or (attention.mask is not None and attention.mask_dtype != attention.dtype):
-        return None
-    operands = [_with_text(view, buffers[view.buffer]) for view in (attention.query, attention.key, attention.value)]
-    keywords: list[tuple[str, Any]] = []
-    if attention.mask is not None:
-        keywords.append(("attn_mask", _with_text(attention.mask, buffers[attention.mask.buffer])))
-    if attention.causal:
-        keywords.append(("is_causal", True))
-    keywords.append(("scale", attention.scale))
-    then = f".view{buffers[target.buffer].shape}" if buffers[target.buffer].shape != target.shape else ""
-    name, results = "scaled_dot_product_attention", (target.buffer,)
-    return FunctionCall(name, tuple(operands), tuple(keywords), results, ("attention",), library_call=True, then=then)
-
-
-def _with_text(view: View, buffer: Buffer) -> View:
-    """The view with the Python that gives it."""
-    order = whole_order(view, buffer.shape)
-    if order is None:
-        text = f"torch.as_strided({buffer.name}, {view.shape}, {view.strides}, {view.offset})"
-    else:
-        text = buffer.name if order == tuple(sorted(order)) else f"{buffer.name}.permute{order}"
-    return dataclasses.replace(view, text=text)
-
-
-def _group(kernels: list[Kernel], place: int, returned: set[str]) -> tuple[Attention, set[int]] | None:
+def _group(
+    kernels: list[Kernel], place: int, buffers: dict[str, Buffer], returned: set[str]
+) -> tuple[Attention, set[int]] | None:
     scores = kernels[place]
     if not isinstance(scores, Product) or len(scores.stores) != 1 or scores.stores[0].body != Name(ACCUMULATOR):
         return None

@@ -17,5 +17,3 @@ class Backend:
     write: Write
     passes: tuple[CompilerPass, ...]
     """In the order in which they are applied."""
-    heavy: tuple[CompilerPass, ...] = ()
-    """With which it uses kernels of our own for heavy operators; the others stay with the vendor's library."""

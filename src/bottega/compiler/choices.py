@@ -6,12 +6,31 @@ Every choice changes what runs on the device. None says whether it pays: that is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Heavy = Literal["product", "short_product", "convolution", "depthwise", "attention"]
+"""Operators that the vendor's libraries have good kernels for; of products and convolutions all, or those alone where ours seldom lose."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Of a matrix product."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int = 4
+    stages: int = 3
 
 
 @dataclass(frozen=True)
 class Tuning:
     """Numbers that a backend would else take by its rules."""
 
+    tile: Tile | None = None
+    """Of every matrix product of our own; None takes the rule's."""
+    splits: int = 0
+    """Pieces of a product's depth; 0 takes the rule's."""
     block: int = 1024
     """Elements that one program of an elementwise kernel computes."""
     row_warps: int = 0
@@ -23,10 +42,10 @@ BY_RULE = Tuning()
 
 @dataclass(frozen=True)
 class Choices:
+    own: tuple[Heavy, ...] = ()
+    """Heavy operators that are kernels of our own, with what follows them fused in. The others are torch's calls."""
     library: bool = False
-    """Heavy operators are calls of the kernel library, whose functions choose by shape. The others are torch's calls."""
-    attention: bool = False
-    """Whether attention alone is, also where it is written out by hand."""
+    """Heavy operators are calls of the kernel library, whose functions choose by shape."""
     fused: bool = True
     """Whether operators are fused at all."""
     merged: bool = False
@@ -38,13 +57,15 @@ class Choices:
     @property
     def label(self) -> str:
         """In a few words, for a table."""
-        words = [
-            "kernel library" if self.library else "torch products",
-            *(["one kernel for attention"] if self.attention else []),
+        words = [f"own {kind}" for kind in self.own] or ["kernel library" if self.library else "torch products"]
+        words += [
             "fused" if self.fused else "not fused",
             *(["merged"] if self.merged else []),
             *(["graph"] if self.graph else []),
         ]
+        tile = self.tuning.tile
+        words += [f"tile {tile.rows}x{tile.columns}x{tile.depth}"] if tile else []
+        words += [f"{self.tuning.splits} splits"] if self.tuning.splits else []
         words += [f"blocks of {self.tuning.block}"] if self.tuning.block != BY_RULE.block else []
         words += [f"{self.tuning.row_warps} warps a row"] if self.tuning.row_warps else []
         return ", ".join(words)

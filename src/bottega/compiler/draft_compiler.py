@@ -11,20 +11,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
-from bottega.compiler.choices import Choices, Tuning
+from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
-from bottega.compiler.kernel import Convolution, Kernel, Map, Product, RowProgram
+from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_ATTENTION, PASSES
+from bottega.compiler.planner_passes import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
 from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
 
+KINDS: dict[Heavy, type] = {"product": Product, "convolution": Convolution, "attention": Attention}
+TILES = (
+    Tile(128, 256, 64, 8, 3),
+    Tile(128, 128, 64, 8, 4),
+    Tile(128, 128, 32, 4, 4),
+    Tile(64, 128, 64, 4, 4),
+    Tile(64, 64, 64, 4, 4),
+    Tile(32, 64, 128, 4, 4),
+    Tile(16, 64, 256, 4, 4),
+)
+"""From large results to few rows; of these a search takes what fits the product."""
 BLOCKS = (2048, 4096, 512)
 ROW_WARPS = (4, 8, 16)
-SHORT_DEPTH, MANY_ROWS = 256, 1024
 NARROW_TYPES = ("float16", "bfloat16")
 LONG_PLAN = 60
 """Kernels and calls of a plan: a longer one is written once, since every draft of it takes long to write and to compile."""
@@ -62,8 +73,11 @@ class DraftCompiler:
 def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | None:
     """The candidate that these choices give; None where they cannot be had."""
     target = target_of(language)
-    passes: list[CompilerPass] = [*PASSES, *target.passes] if choices.fused else []
-    passes += [OWN_ATTENTION] if choices.attention else []
+    passes: list[CompilerPass] = []
+    if choices.fused:
+        passes += [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+        passes += target.passes
+    passes += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE) if pass_.name in {f"own_{kind}" for kind in choices.own}]
     passes += [LIBRARY_FUNCTIONS] if choices.library else []
     passes += [MERGED_LINEARS] if choices.merged else []
     passes += [REPLAY] if choices.graph else []
@@ -74,38 +88,59 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
 def variants(lowered: LoweredTask) -> Iterator[Choices]:
     """The choices that differ for this task, the most promising first.
 
-    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own. It has
-    no good kernels for products that memory limits and for depthwise convolutions; the kernel library has.
+    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own. Where
+    memory limits a product, its epilogue in the same kernel saves more than the library's tiles do; and the library has no good kernels for
+    depthwise convolutions.
     """
-    plan = lowered.plan(frozenset(pass_.name for pass_ in (*PASSES, OWN_ATTENTION)))
+    plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
+    kinds: tuple[Heavy, ...] = tuple(
+        kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
+    )
+    products = [kernel for kernel in plan.kernels if isinstance(kernel, Product)]
     if len(plan.kernels) > LONG_PLAN:
         yield Choices()
         return
-    library, plain = Choices(library=True), Choices()
-    heavy = [statement.kernel for statement in lowered.lowered.statements]
-    first, last = (library, plain) if any(map(_is_limited_by_memory, heavy)) else (plain, library)
-    yield from (first, Choices(merged=True), last, Choices(attention=True))
-    yield from (replace(choices, graph=True) for choices in (first, last))
-    for block in BLOCKS if any(isinstance(kernel, Map) for kernel in plan.kernels) else ():
-        yield replace(first, tuning=Tuning(block=block))
-    for warps in ROW_WARPS if any(isinstance(kernel, RowProgram) for kernel in plan.kernels) else ():
-        yield replace(first, tuning=Tuning(row_warps=warps))
+    light: tuple[Heavy, ...] = tuple(kind for kind in kinds if kind != "attention" or len(kinds) == 1)
+    ruled: list[Heavy] = ["short_product"] if any(pays(product) for product in products) else []
+    ruled += (
+        ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
+    )
+    first = [Choices(own=tuple(ruled)), Choices(own=tuple(ruled), merged=True), Choices()]
+    first += [Choices(own=light), Choices(own=kinds)] if kinds else []
+    first += [Choices(own=(kind,)) for kind in kinds]
+    first = list(dict.fromkeys(first))
+    yield from first
+    yield from (replace(choices, graph=True) for choices in (first[0], first[-1]))
+    yield Choices(library=True)
+    maps = [kernel for kernel in plan.kernels if isinstance(kernel, Map)]
+    rows = [kernel for kernel in plan.kernels if isinstance(kernel, RowProgram)]
+    base = first[0]
+    for block in BLOCKS if maps else ():
+        yield replace(base, tuning=Tuning(block=block))
+    for warps in ROW_WARPS if rows else ():
+        yield replace(base, tuning=Tuning(row_warps=warps))
+    if products:
+        yield from _tiled(products, light)
     yield Choices(fused=False)
 
 
-def _is_limited_by_memory(kernel: Kernel | None) -> bool:
-    """A product that moves more bytes than it computes for them, or a depthwise convolution. The rule follows from bytes and flops."""
-    if isinstance(kernel, Convolution):
-        return kernel.weight.shape[1] == 1 < kernel.groups and not kernel.transposed
-    return isinstance(kernel, Product) and kernel.depth <= SHORT_DEPTH and kernel.rows >= MANY_ROWS
+def _tiled(products: list[Product], own: tuple[Heavy, ...]) -> Iterator[Choices]:
+    """Tiles no larger than the largest product, and splits where its result has few of them."""
+    most = max(products, key=lambda product: product.rows * product.columns * product.depth)
+    for tile in TILES:
+        if tile.rows <= max(16, 2 * most.rows) and tile.columns <= max(64, 2 * most.columns):
+            yield Choices(own=own, tuning=Tuning(tile))
+            count = -(-most.rows // tile.rows) * -(-most.columns // tile.columns)
+            if count < 132 and not most.batch:
+                yield from (Choices(own=own, tuning=Tuning(tile, splits)) for splits in (2, 4, 8) if most.depth % splits == 0)
 
 
 def promising_steps(steps: tuple[BuildStep, ...], language: str) -> list[BuildStep]:
     """Returns the ends of the build's branches, then the steps before them: a pass is not always a gain.
 
     The kernel library comes first where a build uses it: its functions were measured over many shapes, and choose when to call the vendor
-    library. The last branch writes heavy operators too; in C++ it loses to MKL and oneDNN, so there the branch that keeps them comes
-    first.
+    library. The last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
+    so there the branch that keeps them comes first.
     """
     by_id = {step.candidate.id: step for step in steps}
     parents = {step.candidate.parent for step in steps}

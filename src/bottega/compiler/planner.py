@@ -21,21 +21,21 @@ from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner_passes import HEAVY, LIBRARY_FUNCTIONS, OWN_ATTENTION, is_ours
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN, is_ours
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 
 def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
-    buffers, returned = dict(lowered.buffers), _buffers_of(lowered.returned)
-    statements = _needed(lowered)
-    if OWN_ATTENTION.name in passes:
-        statements = attentions(statements, buffers, returned)
-    kernels = _chosen(statements, passes)
+    kernels = _chosen(_needed(lowered), passes)
     if LIBRARY_FUNCTIONS.name in passes:
-        kernels = _live(kernels, returned)
+        kernels = _live(kernels, _buffers_of(lowered.returned))
+    buffers = dict(lowered.buffers)
     if "statistics_apart" in passes:
         kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
+    returned = _buffers_of(lowered.returned)
+    if "own_attention" in passes:
+        kernels = attentions(kernels, buffers, returned)
     kernels = with_heads_last(fused_kernels(kernels, passes, returned), buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
@@ -68,11 +68,11 @@ def _needed(lowered: Lowered) -> list[Statement]:
 def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]:
     """Chooses our kernel, torch's call or the library's function for each statement. A plan without a kernel of ours is no candidate: then the heavy
     operators are ours from the start."""
-    heavy = tuple(HEAVY)
+    heavy = tuple(kind for kind, _ in OWN)
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
-        if statement.library_call is not None and (LIBRARY_FUNCTIONS.name in passes or is_ours(statement.kernel, passes)):
+        if statement.library_call is not None and LIBRARY_FUNCTIONS.name in passes:
             chosen.append(statement.library_call)
             continue
         if statement.call is not None and statement.call.function == "torch.cat" and LIBRARY_FUNCTIONS.name in passes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.kernel import Attention, Convolution, Kernel, Product
+from bottega.compiler.matmul_rule import pays
 
+OWN_PRODUCT = "own_product"
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",
@@ -30,27 +32,41 @@ PASSES: tuple[CompilerPass, ...] = (
         "Compute the statistics in a kernel of their own and normalise elementwise.",
         ("triton_group_norm_split_statistics", "triton_two_stage_reduction"),
     ),
+    CompilerPass(
+        OWN_PRODUCT,
+        "Matrix products whose operands and epilogue are understood; in Triton only of fp32, with all sides at least 128 and lying well.",
+        "Write the matrix product myself and fuse what follows into its epilogue ({origin}).",
+        ("triton_matmul_epilogue", "matmul_packed_panels", "cuda_register_tile_matmul"),
+    ),
+    CompilerPass(
+        "own_convolution",
+        "Convolutions whose epilogue is understood.",
+        "Write the convolution myself and fuse what follows into it ({origin}).",
+        ("triton_implicit_gemm_conv", "conv2d_direct_register_tile", "cuda_conv_halo_tile"),
+    ),
+    CompilerPass(
+        "own_attention",
+        "Attention without dropout.",
+        "Write attention as one streaming kernel that never stores the scores.",
+        ("triton_flash_attention", "attention_query_tiles"),
+    ),
 )
-OWN_PRODUCT = CompilerPass(
-    "own_product",
-    "Matrix products whose operands and epilogue are understood.",
-    "Write the matrix product myself and fuse what follows into its epilogue ({origin}).",
-    ("matmul_packed_panels",),
+OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_convolution"), (Attention, "own_attention"))
+
+
+OWN_PASSES = frozenset(name for _, name in OWN)
+SHORT_PRODUCT = CompilerPass(
+    "own_short_product",
+    "Matrix products that gain by an epilogue in the same kernel, by the rule of `product_rule`.",
+    "Write the products that memory limits myself and fuse what follows into them ({origin}).",
 )
-OWN_CONVOLUTION = CompilerPass(
-    "own_convolution",
-    "Convolutions whose epilogue is understood.",
-    "Write the convolution myself and fuse what follows into it ({origin}).",
-    ("conv2d_direct_register_tile",),
+DEPTHWISE = CompilerPass(
+    "own_depthwise",
+    "Convolutions with a channel for each group.",
+    "Write the depthwise convolutions myself and fuse what follows into them ({origin}).",
 )
-OWN_ATTENTION = CompilerPass(
-    "own_attention",
-    "Attention without dropout.",
-    "Write attention as one streaming kernel that never stores the scores.",
-    ("triton_flash_attention", "attention_query_tiles"),
-)
-HEAVY: dict[type, CompilerPass] = {Product: OWN_PRODUCT, Convolution: OWN_CONVOLUTION, Attention: OWN_ATTENTION}
-"""Operators that the vendor's libraries have good kernels for, and the pass with which ours is used instead."""
+
+
 LIBRARY_FUNCTIONS = CompilerPass(
     "shelved_parts",
     "Operators that the kernel library has a function for.",
@@ -59,6 +75,10 @@ LIBRARY_FUNCTIONS = CompilerPass(
 )
 
 
-def is_ours(kernel: Kernel | None, passes: frozenset[str]) -> bool:
+def is_ours(kernel: Kernel, passes: frozenset[str]) -> bool:
     """Whether the enabled passes write this heavy operator."""
-    return type(kernel) in HEAVY and HEAVY[type(kernel)].name in passes
+    if isinstance(kernel, Product) and SHORT_PRODUCT.name in passes and pays(kernel):
+        return True
+    if isinstance(kernel, Convolution) and DEPTHWISE.name in passes and kernel.weight.shape[1] == 1 < kernel.groups:
+        return not kernel.transposed
+    return any(isinstance(kernel, kind) and name in passes for kind, name in OWN)

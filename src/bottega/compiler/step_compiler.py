@@ -20,11 +20,12 @@ from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.matmul_rule import products_pay
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import make_plan
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_ATTENTION, PASSES
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.trace import Graph, Ref, trace
@@ -66,8 +67,10 @@ def target_of(language: str) -> Target:
 def passes_of(language: str) -> tuple[CompilerPass, ...]:
     """Returns all passes for this language, in the order in which they are applied."""
     target = target_of(language)
+    own = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES]
+    light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
     network = (CAPTURED, *LAYER_PASSES, LIBRARY_FUNCTIONS) if target.language.kernel_library else ()
-    found = (*PASSES, *target.backend.heavy, *target.passes, *network, *((REPLAY,) if target.language.on_gpu else ()))
+    found = (*light, *own, *target.passes, *network, *((REPLAY,) if target.language.on_gpu else ()))
     return tuple(replace(pass_, cards=cards_of(pass_, language)) for pass_ in found)
 
 
@@ -168,9 +171,13 @@ def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
 
 
 class StepCompiler:
-    """Compiles a task into build steps. `teach` is `build` in a thread, as the `Teacher` protocol wants it."""
+    """Compiles a task into build steps. `teach` is `build` in a thread, as the `Teacher` protocol wants it.
 
-    def __init__(self) -> None:
+    `every_product` also writes the Triton products that are slower than the vendor library's, to test or measure them.
+    """
+
+    def __init__(self, every_product: bool = False) -> None:
+        self.every_product = every_product
         self.name = f"builder {VERSION}"
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
@@ -192,16 +199,15 @@ class StepCompiler:
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
-        places: list[_Place | None] = [None]
-        for passes in (PASSES, target.passes, builder.whole):
-            places.append(builder.take(places[-1], passes))
-            if longest and any(len(step.candidate.source) > longest for step in builder.steps):
-                return ()
-        # Two more branches: the heavy operators by the kernel library, or by kernels of our own.
-        _, fused, tuned, _ = places
+        fused = builder.take(None, [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES])
+        if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
+            return ()
+        # Two branches from here: keep the vendor library's products and tune the rest, or write the products too.
+        tuned = builder.take(fused, target.passes)
+        builder.take(tuned, builder.whole)
         if target.language.kernel_library:
             builder.take(tuned, (LIBRARY_FUNCTIONS,))
-        own = builder.take(fused, target.backend.heavy)
+        own = builder.take(fused, builder.own(fused, self.every_product))
         if own is not fused:
             builder.take(builder.take(own, target.passes), builder.whole)
         if not builder.steps:
@@ -230,6 +236,14 @@ class StepBuilder:
     def whole(self) -> tuple[CompilerPass, ...]:
         """The passes over the whole module, which come last."""
         return (REPLAY,) if self.target.language.on_gpu else ()
+
+    def own(self, place: _Place, every_product: bool) -> list[CompilerPass]:
+        """The passes that replace vendor-library calls; without products that would be slower, where another kernel is left to write."""
+        found = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES and pass_.name not in self.excluded]
+        if every_product or not self.target.language.kernel_library or not self.steps:
+            return found
+        pays = products_pay(self.lowered.plan(place.on | {pass_.name for pass_ in found}))
+        return [pass_ for pass_ in found if pays or pass_.name != OWN_PRODUCT]
 
     def take(self, place: _Place | None, passes: Iterable[CompilerPass]) -> _Place:
         """Enables passes one after the other; each that changes the source becomes a step. Returns the last point."""
@@ -265,7 +279,7 @@ class StepBuilder:
         known = next((step for step in self.steps if step.candidate.source == source), None)
         if known is not None:
             return _Place(on, known)
-        name = pass_.name if pass_ and (place.step or pass_ in (LIBRARY_FUNCTIONS, OWN_ATTENTION)) else FIRST_ATTEMPT
+        name = pass_.name if pass_ and (place.step or pass_ is LIBRARY_FUNCTIONS) else FIRST_ATTEMPT
         cards = cards_of(pass_, language) if pass_ else ()
         candidate = Candidate(source, language, self.lowered.task.name, parent)
         step = BuildStep(candidate, name, cards, _summary(pass_, plan))
@@ -287,7 +301,7 @@ class StepBuilder:
             )
         except Refusal:
             return None
-        if source is None or not {LIBRARY_FUNCTIONS.name, OWN_ATTENTION.name} & on or not self.target.language.kernel_library:
+        if source is None or LIBRARY_FUNCTIONS.name not in on:
             return source
         whole = linked(source, self.lowered.task.source)
         # A library call uses the call graph's names, which the results of a decomposed operator need not have.

@@ -66,7 +66,7 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
     named = [device if device != "cuda" else "cuda:0" for device in options.devices]
     if not named or len(set(named)) < len(named):
         raise UsageError(f"--device {','.join(options.devices)}: name devices once each, such as cpu, cuda or cuda:0,cuda:1")
-    listening = _socket(options.host, options.port)
+    listening = bound_socket(options.host, options.port)
     store = Store(options.folder)
     judges = {
         device: RunJudge(
@@ -119,7 +119,7 @@ def refuse_open_address(host: str, has_tokens: bool) -> None:
         )
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """Bound before the judges are opened: a port that is taken is told at once."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

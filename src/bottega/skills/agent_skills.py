@@ -12,19 +12,25 @@ from bottega.core.skill import NOTHING_MORE, Skill
 from bottega.core.trial import Trial
 from bottega.languages import language_named
 from bottega.skills.library import Library
+from bottega.skills.skill_card import BENCHMARK, CARD, benchmark_page, skill_card
 
 _NO_STRINGS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 """Names that YAML reads as something else unless they are quoted."""
 
 
 def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> list[Path]:
-    """`<name>/SKILL.md` for each card. The format wants hyphens in names where our cards have underscores."""
+    """`<name>/SKILL.md` for each card, its skill card, and a benchmark page where it was tried. The format wants hyphens in names."""
     written = []
     try:
         for skill in skills:
             place = folder / folder_name(skill)
             place.mkdir(parents=True, exist_ok=True)
-            (place / "SKILL.md").write_text(skill_markdown(skill, library.evidence.trials(skill.name)), encoding="utf-8")
+            trials = library.evidence.trials(skill.name)
+            pages = {"SKILL.md": skill_markdown(skill, trials), CARD: skill_card(skill, trials)}
+            if trials:
+                pages[BENCHMARK] = benchmark_page(skill, trials)
+            for name, text in pages.items():
+                (place / name).write_text(text, encoding="utf-8")
             written.append(place)
     except OSError as error:
         raise LibraryError(f"{folder}: cannot be written: {error.strerror}") from None

@@ -221,14 +221,14 @@ def test_attention_under_a_large_mask(functions: SimpleNamespace) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["column_sum", "column_place", "half", "large_result", "lookup"])
 def test_drafts_of_the_compiler(name: str, tmp_path: Path) -> None:
-    sys.path.insert(0, str(HERE.parent))
+    sys.path.insert(0, str(HERE.parents[1] / "learn" / "builder"))
+    from large_tasks import LARGE
     from triton_interpreted import loaded
-    from wide_tasks import LARGE
 
     from bottega.compiler.step_compiler import StepCompiler
 
     task = next(one for one in LARGE if one.name == name)
-    steps = StepCompiler().build(task, "triton").steps
+    steps = StepCompiler(every_product=True).build(task, "triton").steps
     source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(task.source, name, "exec"), namespace)

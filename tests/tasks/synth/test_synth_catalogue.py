@@ -11,14 +11,14 @@ from bottega.tasks.synth.catalogue.blocks import BLOCKS
 from bottega.tasks.synth.catalogue.networks import NETWORKS
 from bottega.tasks.synth.catalogue.table import Operator
 from bottega.tasks.synth.catalogue.words import ALONE_STARTS, CHAIN_STARTS, CONTENTS, STARTS
-from bottega.tasks.synth.compose import Draft, _Module
+from bottega.tasks.synth.compose import ModuleDraft, _Module
 from bottega.tasks.synth.costs import TARGETS
 from bottega.tasks.synth.networks import _BlockChoices, _network, build
 from bottega.tasks.synth.style import draw_style
 from bottega.tasks.synth.write import ModuleWriter
 
 
-def drafted(operator: Operator, seed: int, device: str = "cpu") -> Draft | None:
+def drafted(operator: Operator, seed: int, device: str = "cpu") -> ModuleDraft | None:
     chance = Random(f"{operator.name}/{seed}")
     start = chance.choice(operator.starts or (*ALONE_STARTS, *CHAIN_STARTS))
     module = _Module(chance, draw_style(chance), start, device, operator.contents)

@@ -33,7 +33,7 @@ _REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError, TypeError)
 
 
 @dataclass(frozen=True)
-class Draft:
+class ModuleDraft:
     """A module that runs: what is left is how large its batch is and how its file is written."""
 
     state: ModuleState
@@ -47,7 +47,7 @@ class Draft:
         return "single" if len(kinds) == 1 else next((STRUCTURES[kind] for kind in kinds if kind in STRUCTURES), usual)
 
 
-def single(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
+def single(chance: Random, style: Style, device: str, families: Sequence[str]) -> ModuleDraft | None:
     """Level 1: an operator and nothing else."""
     kinds = [kind for kind in KINDS.values() if kind.alone and (not families or kind.family in families)]
     operators = chance.choices(kinds, [kind.alone for kind in kinds])[0].operators
@@ -60,7 +60,7 @@ def single(chance: Random, style: Style, device: str, families: Sequence[str]) -
     return None
 
 
-def chain(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
+def chain(chance: Random, style: Style, device: str, families: Sequence[str]) -> ModuleDraft | None:
     """Level 2: mostly a product or convolution and a handful of operators behind it; what was asked for comes first."""
     start = _drawn(chance, CHAIN_STARTS)
     module = _Module(chance, style, start, device)
@@ -83,7 +83,7 @@ def chain(chance: Random, style: Style, device: str, families: Sequence[str]) ->
     return draft if len(draft.operators) > 1 and (not families or found & set(families)) else None
 
 
-def formula(chance: Random, style: Style, device: str, families: Sequence[str]) -> Draft | None:
+def formula(chance: Random, style: Style, device: str, families: Sequence[str]) -> ModuleDraft | None:
     """Of primitive operators, many of them inside the next: nothing in it can be recognised by name."""
     module = _Module(chance, style, chance.choices(("rows", "sequence", "maps2"), (6, 2, 3))[0], device, folded=0.5)
     module.steps(FORMULA, chance.randint(2, 7))
@@ -111,8 +111,8 @@ class _Module:
         with torch.device("meta"):
             self.scope["x"] = eval(drawn, self.scope)
 
-    def draft(self) -> Draft:
-        return Draft(self.state, tuple(self.operators), self.start)
+    def draft(self) -> ModuleDraft:
+        return ModuleDraft(self.state, tuple(self.operators), self.start)
 
     def steps(self, kinds: Sequence[str], count: int) -> None:
         """So many more of these kinds."""

@@ -9,10 +9,10 @@ import re
 from typing import Any
 
 from bottega.core.task import parsed
-from bottega.tasks.synth.compose import Draft
+from bottega.tasks.synth.compose import ModuleDraft
 
 
-def draft_key(draft: Draft) -> str:
+def draft_key(draft: ModuleDraft) -> str:
     """However its operators are written."""
     state = draft.state
     text = "\n".join((*state.lines, *state.made.values(), *state.inputs.values()))

@@ -10,7 +10,7 @@ from random import Random
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES, KINDS
-from bottega.tasks.synth.compose import GEMM, Draft, chain, formula, single
+from bottega.tasks.synth.compose import GEMM, ModuleDraft, chain, formula, single
 from bottega.tasks.synth.costs import TimeTarget, target_of
 from bottega.tasks.synth.fitness import fault, is_quick
 from bottega.tasks.synth.keys import draft_key, tree_key
@@ -31,7 +31,7 @@ LARGEST_NETWORK = 4096
 """Batch of a network."""
 LOW_PRECISION = {"cpu": 0.04, "cuda": 0.16}
 """Share of tasks that are not float32."""
-Compose = Callable[[Random, Style, str, Sequence[str]], Draft | None]
+Compose = Callable[[Random, Style, str, Sequence[str]], ModuleDraft | None]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import re
 from random import Random
 from typing import Any
 
-from bottega.tasks.synth.compose import Draft
+from bottega.tasks.synth.compose import ModuleDraft
 from bottega.tasks.synth.source_file import SourceFile, docstring
 from bottega.tasks.synth.style import SYNONYMS, Style
 
@@ -29,7 +29,7 @@ VARIABLES = ("out", "y", "h", "z", "a", "features", "activated", "result")
 
 
 class ModuleWriter:
-    def __init__(self, draft: Draft, style: Style, label: str):
+    def __init__(self, draft: ModuleDraft, style: Style, label: str):
         self.draft, self.style, self.label = draft, style, label
 
     def source(self, batch: int, dtype: str = "float32") -> str:

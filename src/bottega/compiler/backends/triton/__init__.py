@@ -3,8 +3,7 @@
 from bottega.compiler.backend import Backend
 from bottega.compiler.backends.triton.passes import PASSES
 from bottega.compiler.backends.triton.write import write
-from bottega.compiler.planner_passes import OWN_ATTENTION
 
 __all__ = ["BACKEND"]
 
-BACKEND = Backend(write, PASSES, (OWN_ATTENTION,))
+BACKEND = Backend(write, PASSES)

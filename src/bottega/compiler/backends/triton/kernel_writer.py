@@ -20,6 +20,8 @@ SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
 """The name of a result in the call graph."""
 ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
 CONSTANT = ("constant", "constexpr")
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+"""Names of a product's tile sizes."""
 
 NAN_HELPERS = {
     "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from bottega.compiler.backends.triton.direct_convolution import LETTERS, SIZES, UNROLLED
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
@@ -16,10 +17,6 @@ from bottega.compiler.loops import Loop
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 BLOCK = 512
-LETTERS = {1: "x", 2: "yx", 3: "zyx"}
-SIZES = {1: "L", 2: "HW", 3: "DHW"}
-UNROLLED = 64
-"""Windows of more taps are walked, not unrolled."""
 
 
 class _Flat(IndexSpace):
@@ -27,10 +24,10 @@ class _Flat(IndexSpace):
 
     flat: str = ""
 
-    def offset(self, view: View) -> str:
+    def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
         if view.strides == contiguous_strides(self.shape) and not view.offset:
             return self.flat
-        return super().offset(view)
+        return super().offset(view, skip)
 
 
 def joined(sizes: list[str]) -> str:

@@ -9,6 +9,7 @@ from bottega.compiler.backends.triton.space import IndexSpace
 from bottega.compiler.backends.triton.spelling import ATOM, loaded, wrap
 from bottega.compiler.expression import Expression, Gather, Index, Load, views, walk
 from bottega.compiler.kernel import StoreOp
+from bottega.compiler.view import View
 
 Masks = Callable[[frozenset[int]], str]
 """The mask's text for something that moves along these groups of loops; empty where none is needed."""
@@ -50,11 +51,13 @@ def moves(space: IndexSpace, expression: Expression) -> frozenset[int]:
     return frozenset(found)
 
 
-def store(space: IndexSpace, emitter: TritonEmitter, stores: list[StoreOp], masks: Masks) -> None:
+def store(
+    space: IndexSpace, emitter: TritonEmitter, stores: list[StoreOp], masks: Masks, text: Callable[[View], str] | None = None
+) -> None:
     """Writes what is stored, all bodies first."""
     texts = emitter.write([item.body for item in stores])
     for item, value in zip(stores, texts):
-        address = space.address(item.view, written=True)
+        address = text(item.view) if text else space.address(item.view, written=True)
         mask = masks(space.depends(item.view))
         space.writer.line(f"tl.store({address}, {value}{f', mask={mask}' if mask else ''})")
 

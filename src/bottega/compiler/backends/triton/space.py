@@ -30,6 +30,8 @@ class AxisGroup:
     """Name of the number of elements of the whole group."""
     constant: bool = False
     """Whether sizes are compile-time constants even for a single loop."""
+    apart: bool = False
+    """Whether the single indices stand for themselves and the index over all of them must not be used."""
 
     @property
     def count(self) -> int:
@@ -44,6 +46,8 @@ class IndexSpace:
     """All operands, over `shape`; sizes are read off them."""
     groups: list[AxisGroup]
     needed: set[tuple[int, int]] = field(default_factory=set)
+    texts: dict[int, str] = field(default_factory=dict)
+    """Sizes of single axes as Python, where the plan says them itself."""
     lookups: dict[View, Lookup] = field(default_factory=dict)
     """Operands that functions of the kernel library address by shapes."""
 
@@ -71,6 +75,8 @@ class IndexSpace:
     def text(self, axes: Sequence[int]) -> str:
         """Python text for the number of elements along `axes`."""
         axes = [axis for axis in axes if self.shape[axis] > 1]
+        if axes and all(axis in self.texts for axis in axes):
+            return " * ".join(_factor(self.texts[axis], len(axes) > 1) for axis in axes)
         size = math.prod(self.shape[axis] for axis in axes)
         plan = self.writer.file.plan
         ranked = sorted(self.views, key=lambda view: plan.buffers[view.buffer].kind not in ("input", "result"))
@@ -99,6 +105,8 @@ class IndexSpace:
         return " * ".join(known) or "1"
 
     def axis(self, axis: int, ranked: list[View]) -> str | None:
+        if axis in self.texts:
+            return self.texts[axis]
         plan = self.writer.file.plan
         for view in ranked:
             buffer = plan.buffers[view.buffer]
@@ -122,19 +130,21 @@ class IndexSpace:
         """The call graph's name for a slice of a tensor that is looked up."""
         return part_name(self.lookups[view], view.buffer, self.writer.file.plan.cuts) if view in self.lookups else ""
 
-    def offset(self, view: View) -> str:
+    def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
         """The sum of indices times strides. Indices that must be told apart are noted in `needed`."""
         if view in self.lookups:
             main = self.lookups[view].whole.main
             return self.lookups[view].text(self.groups[0].index if main is None else self.offset(main))
         terms: list[str] = []
         for number, group in enumerate(self.groups):
+            if number in skip:
+                continue
             strides = strides_along(group.loops, view)
             if not any(stride and loop.size > 1 for stride, loop in zip(strides, group.loops)):
                 continue
             sizes = tuple(loop.size for loop in group.loops)
             step = strides[-1]
-            if strides == tuple(step * stride for stride in contiguous_strides(sizes)):
+            if not group.apart and strides == tuple(step * stride for stride in contiguous_strides(sizes)):
                 terms.append(times(group.index, self.stride(view, number, len(sizes) - 1, step)))
                 continue
             for loop, stride in enumerate(strides):
@@ -189,7 +199,7 @@ class IndexSpace:
         names: list[str] = []
         for number, group in enumerate(self.groups):
             inside = [loop for g, loop in places if g == number]
-            if len(inside) > 1 and len(inside) == len([loop for loop in group.loops if loop.size > 1]):
+            if not group.apart and len(inside) > 1 and len(inside) == len([loop for loop in group.loops if loop.size > 1]):
                 names.append(self.total(number))
             else:
                 names += [self.size(number, loop) for loop in inside]
@@ -238,6 +248,10 @@ class IndexSpace:
         moving = {axis for axis, stride in enumerate(view.strides) if stride and self.shape[axis] > 1}
         axes = [{axis for loop in group.loops for axis in loop.axes} for group in self.groups]
         return frozenset(number for number, own in enumerate(axes) if own & moving)
+
+
+def _factor(text: str, wrapped: bool) -> str:
+    return f"({text})" if wrapped and ("//" in text or "+" in text or "-" in text) else text
 
 
 def times(index: str, stride: str) -> str:

@@ -13,6 +13,8 @@ from bottega.compiler.view import Buffer
 INT32 = 1 << 31
 BEYOND = 1 << 24
 """How far an index may run past a tensor's end, in lanes that are masked and in the step behind a loop's last."""
+WIDEST_GRID = 65535
+"""Programs along any axis of a grid but the first."""
 _SOURCE = re.compile(r"tl\.(?:program_id\(\d\)|arange\(0, \w+\))")
 
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottega.compiler.backends.triton.attention import write_attention
 from bottega.compiler.backends.triton.call import write_call
+from bottega.compiler.backends.triton.convolution import write_convolution
 from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
+from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
 from bottega.compiler.bodies import made, stores
-from bottega.compiler.build_step import Refusal
-from bottega.compiler.kernel import FunctionCall, Kernel, Map, Pool, RowProgram, Scan
+from bottega.compiler.kernel import (
+    Attention,
+    Convolution,
+    FunctionCall,
+    Kernel,
+    Map,
+    Pool,
+    Product,
+    RowProgram,
+    Scan,
+)
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
 
@@ -40,14 +52,18 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_map(file, kernel)
     elif isinstance(kernel, RowProgram):
         write_rows(file, kernel)
+    elif isinstance(kernel, Product):
+        write_product(file, kernel)
+    elif isinstance(kernel, Convolution):
+        write_convolution(file, kernel)
     elif isinstance(kernel, Pool):
         write_pool(file, kernel)
     elif isinstance(kernel, Scan):
         write_scan(file, kernel)
+    elif isinstance(kernel, Attention):
+        write_attention(file, kernel)
     elif isinstance(kernel, FunctionCall):
         write_call(file, kernel)
-    else:
-        raise Refusal(f"{type(kernel).__name__} is a call of the kernel library, or torch's")
 
 
 def _room(file: FileWriter, kernel: Kernel) -> None:

@@ -1,0 +1,76 @@
+"""`optimize_module` as a child process: the search loads a model and torch, and neither belongs into the process that speaks the protocol.
+
+The child is the command `bottega optimize`, whose lines become progress notes. A client that cancels stops it as Ctrl-C would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bottega.core.errors import BottegaError
+from bottega.core.foreign_text import one_line
+
+FINDINGS = (0, 3)
+"""Exit codes with a result: a faster kernel, or none."""
+LONGEST_SOURCE = 64 << 10
+LONGEST_LINE = 1 << 20
+STOPPING_SECONDS = 20.0
+Note = Callable[[int, str], Awaitable[None]]
+
+
+async def optimize_module(
+    command: Sequence[str], folder: Path, source: str, options: Sequence[str], note: Note
+) -> dict[str, Any]:
+    """`command`: how this Bottega is called. `note` gets the number and the text of each line."""
+    place = folder / secrets.token_hex(4)
+    place.mkdir(parents=True)
+    file, out = place / "module.py", place / "run"
+    file.write_text(source, encoding="utf-8")
+    child = await asyncio.create_subprocess_exec(
+        *command, "optimize", str(file), "--out", str(out), "--json", *options,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True, limit=LONGEST_LINE,
+    )  # fmt: skip
+    assert child.stdout is not None and child.stderr is not None
+    try:
+        said, _ = await asyncio.gather(child.stdout.read(), _noted(child.stderr, note))
+        code = await child.wait()
+    except BaseException:
+        await asyncio.shield(_stopped(child))
+        raise
+    try:
+        told = json.loads(said)
+    except ValueError:
+        told = {}
+    if code not in FINDINGS or not isinstance(told, dict):
+        reason = told.get("error") if isinstance(told, dict) else ""
+        raise BottegaError(one_line(str(reason or f"the search ended with exit code {code}"), 2000))
+    kernel = out / "optimized.py"
+    if kernel.is_file() and kernel.stat().st_size <= LONGEST_SOURCE:
+        told["optimized_source"] = kernel.read_text(encoding="utf-8")
+    return told
+
+
+async def _noted(lines: asyncio.StreamReader, note: Note) -> None:
+    number = 0
+    async for line in lines:
+        if text := one_line(line.decode(errors="replace"), 300):
+            number += 1
+            await note(number, text)
+
+
+async def _stopped(child: asyncio.subprocess.Process) -> None:
+    """Twice the signal of Ctrl-C ends everything at once; what does not hear is killed."""
+    for sign in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(sign)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(child.wait(), STOPPING_SECONDS / 2)
+            return

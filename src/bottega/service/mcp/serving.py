@@ -1,0 +1,66 @@
+"""The two ways in: standard input and output of a process that the agent starts, or streamable HTTP behind the same gate as `bottega serve`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+from bottega.service.gate import Gate
+from bottega.service.limits import OF_LOOPBACK
+from bottega.service.mcp.server import McpParts, mcp_server
+from bottega.service.metrics import ServerMetrics
+from bottega.service.serving import PromptHeads, Server, bound_socket, refuse_open_address
+from bottega.service.tokens import NoTokens, TokenFile
+
+SESSIONS = 100
+
+
+def http_app(server: MCPServer, tokens: TokenFile | NoTokens) -> ASGIApp:
+    """The gate knows tokens, sizes and, without tokens, which names are this machine's: the SDK's own check of names would refuse a proxy's."""
+    app = server.streamable_http_app(
+        max_request_body_size=OF_LOOPBACK.body_bytes,
+        max_sessions=SESSIONS,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Gate(app, tokens, ServerMetrics())  # type: ignore[arg-type,return-value]
+
+
+async def serve_stdio(parts: McpParts) -> None:
+    try:
+        await mcp_server(parts).run_stdio_async()
+    finally:
+        await asyncio.to_thread(parts.judges.close)
+
+
+async def serve_http(
+    parts: McpParts,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    say: Callable[[str], None],
+    on_stop: Callable[[Callable[[], None]], None],
+) -> None:
+    tokens = TokenFile(token_file) if token_file is not None else NoTokens()
+    refuse_open_address(host, isinstance(tokens, TokenFile))
+    listening = bound_socket(host, port)
+    config = uvicorn.Config(
+        http_app(mcp_server(parts), tokens),  # type: ignore[arg-type]
+        http=PromptHeads, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+    )  # fmt: skip
+    server = Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    on_stop(stop)
+    say(f"MCP over HTTP at http://{host}:{listening.getsockname()[1]}/mcp")
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        await asyncio.to_thread(parts.judges.close)
