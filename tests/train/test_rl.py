@@ -106,7 +106,9 @@ def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> 
     assert all(turn.logprobs and "[user]" in turn.prompt for turn in turns)
     credited = next(e for e in read_events(tmp_path / "run" / "steps" / "000003") if isinstance(e, Credited))
     writing = [credit["advantage"] for credit in credited.credits if credit["role"] == "write"]
-    assert len(writing) == told["train/3"]["write/count"] and any(writing), "what each answer was credited with is in the step's log"
+    assert len(writing) == told["train/3"]["write/count"] and any(writing), (
+        "what each answer was credited with is in the step's log"
+    )
     assert (tmp_path / "run" / "tokenizer" / "tokenizer.json").is_file()
     admitted = sum(values["admitted"] for key, values in told.items() if key.startswith("checkpoint/"))
     _, cards = shelf_of(tmp_path / "run")
