@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("build", "twine", "cyclonedx-bom", "setuptools")
 IMPORTS = {
-    "cuda": ("cuda.core", "ninja"),
+    "cuda": ("ninja",),  # cuda.core needs the bindings that torch for GPUs brings along
     "triton": ("triton",),
     "datasets": ("datasets", "bottega.tasks.dataset"),
     "local": ("transformers", "peft", "safetensors", "bottega.backbone.local"),
@@ -33,6 +33,7 @@ IMPORTS = {
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "bench": ("bm25s", "rank_bm25"),
+    "browser": ("playwright",),
     "docs": ("mkdocs", "mkdocstrings"),
     "dev": ("pytest", "ruff", "mypy"),
 }
@@ -61,13 +62,13 @@ def main() -> None:
     shutil.rmtree(given.out, ignore_errors=True)
     given.out.mkdir(parents=True)
     version = checked_version()
-    tools = environment(work / "tools")
-    install(tools, *TOOLS)
+    tools = environment(work / "tools", with_pip=True)
+    install(tools, tools, *TOOLS)
     sdist, wheel = built(tools, work, given.out)
     check_contents(tools, work, sdist, wheel)
     run(tools, "-m", "twine", "check", "--strict", sdist, wheel)
     base = environment(work / "base")
-    install(base, wheel)
+    install(tools, base, wheel)
     if (told := output(base, "-m", "bottega.app.cli", "version")).split(",")[0] != f"bottega {version}":
         sys.exit(f"the installed wheel says {told!r}, not {version}")
     if not given.no_demo:
@@ -75,7 +76,7 @@ def main() -> None:
     bill_of_materials(tools, base, given.out / f"bottega-{version}.cdx.json")
     for extra in extras:
         layered = environment(work / extra, over=base)
-        install(layered, f"bottega[{extra}]")
+        install(tools, layered, f"bottega[{extra}]")
         run(layered, "-c", f"import {', '.join(IMPORTS[extra])}")
         bill_of_materials(tools, layered, given.out / f"bottega-{version}+{extra}.cdx.json")
     licences(given.out)
@@ -160,9 +161,9 @@ def licences(out: Path) -> None:
     say(f"{len(found)} packages, licence not stated: {', '.join(unstated) or 'none'}")
 
 
-def environment(folder: Path, over: Path | None = None) -> Path:
-    """Its Python. `over`: the Python of another one, whose packages it sees too."""
-    venv.create(folder, with_pip=True)
+def environment(folder: Path, over: Path | None = None, with_pip: bool = False) -> Path:
+    """Its Python. `over`: the Python of another one, whose packages it sees too. Without pip, which is no part of what is released."""
+    venv.create(folder, with_pip=with_pip)
     python = folder / "bin" / "python"
     if over is not None:
         (own,) = folder.glob("lib/python*/site-packages")
@@ -171,8 +172,9 @@ def environment(folder: Path, over: Path | None = None) -> Path:
     return python
 
 
-def install(python: Path, *wanted: object) -> None:
-    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt", *wanted)
+def install(tools: Path, python: Path, *wanted: object) -> None:
+    constraints = ROOT / "constraints.txt"
+    run(tools, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", "--constraint", constraints, *wanted)
 
 
 def run(python: Path, *words: object) -> None:

@@ -21,6 +21,7 @@ from bottega.core.errors import UsageError
 from bottega.core.files import strict
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.judge.remote_client import ServerClient
 from bottega.service.serving import refuse_open_address
 from bottega.tasks.load import load_task
 
@@ -123,3 +124,28 @@ def test_an_address_that_others_reach_needs_tokens(tmp_path: Path) -> None:
     ):
         ran = CliRunner().invoke(app, words)
         assert isinstance(ran.exception, UsageError) and reason in str(ran.exception)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_request_that_was_running_at_two_crashes_is_not_tried_again(tmp_path: Path) -> None:
+    port = free_port()
+    body = {"task": {"id": "builtin:star_relu"}, "candidate": {"source": "while True: pass\n"}, "settings": {"timeout": 200}}
+    waiting = {**body, "candidate": {"source": "class ModelNew(: ...\n"}}
+    for _ in range(2):
+        server = Process(tmp_path, port)
+        client = ServerClient(server.url)
+        place = f"/v1/verdicts/{client.ask('POST', '/v1/verdicts', body)['id']}"
+        behind = f"/v1/verdicts/{client.ask('POST', '/v1/verdicts', waiting)['id']}"
+        while client.ask("GET", f"{place}?wait=1", wait=1.0)["state"] != "running":
+            continue
+        server.end(signal.SIGKILL)
+    server = Process(tmp_path, port)
+    try:
+        found = client.ask("GET", place)
+        assert found["state"] == "failed" and "went down twice" in found["error"]
+        while (found := client.ask("GET", f"{behind}?wait=30", wait=30.0))["state"] != "done":
+            assert found["state"] in ("queued", "running")
+        assert found["verdict"]["outcome"] == "compile_error"
+    finally:
+        assert server.end(signal.SIGTERM) == 0

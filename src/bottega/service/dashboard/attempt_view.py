@@ -51,7 +51,7 @@ def attempt_view(run: OpenRun, asked: Asked, links: Links) -> Html:
     found = run.bench.table().lines.get(row.task, [])
     place = next((number for number, each in enumerate(found) if each.number == line.number), 0)
     around = [
-        link(links.run(run.id, view="attempt", line=found[at].number), word, rel=word)
+        link(links.run(run.id, view="attempt", line=found[at].number), word)
         for at, word in ((place - 1, "previous"), (place + 1, "next"))
         if 0 <= at < len(found)
     ]

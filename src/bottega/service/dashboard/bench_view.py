@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,61 +78,51 @@ def _facts(run: OpenRun, found: BenchTable) -> Html:
     )
 
 
-def figures_of(
-    run: OpenRun, found: BenchTable, baseline: str
-) -> tuple[ResultArrays, list[Estimate], list[Estimate], list[Estimate]]:
-    """The arrays, and over tasks: fast_p at the thresholds by the point, surely, and along the curve. Kept until the run grows."""
+@dataclass(frozen=True)
+class BenchFigures:
+    """Shares of tasks against one baseline, with intervals: at the usual thresholds and along a curve, by the point and surely."""
+
+    arrays: ResultArrays
+    point: list[Estimate]
+    sure: list[Estimate]
+    curve: list[Estimate]
+    sure_curve: list[Estimate]
+
+
+def figures_of(run: OpenRun, found: BenchTable, baseline: str) -> BenchFigures:
+    """Kept until the run grows."""
     assert run.bench is not None
     state = len(run.bench.attempts.lines), len(run.bench.tasks.lines)
     known = run.cache.get(f"figures {baseline}")
     if known is None or known[0] != state:
         arrays = found.arrays(baseline)
         draws = Draws(len(found.tasks), max(100, min(RESAMPLES, DRAWN_CELLS // max(1, len(found.tasks)))))
-        flags = [arrays.ever(arrays.fast(p)) for p in (*THRESHOLDS, *CURVE)] + [
-            arrays.ever(arrays.fast(p, sure=True)) for p in THRESHOLDS
-        ]
-        shares = draws.shares(np.stack(flags, axis=1)) if found.tasks else []
-        point, rest = shares[: len(THRESHOLDS)], shares[len(THRESHOLDS) :]
-        known = run.cache[f"figures {baseline}"] = (state, (arrays, point, rest[len(CURVE) :], rest[: len(CURVE)]))
-    result: tuple[ResultArrays, list[Estimate], list[Estimate], list[Estimate]] = known[1]
-    return result
+        parts = [(THRESHOLDS, False), (THRESHOLDS, True), (CURVE, False), (CURVE, True)]
+        flags = [np.stack([arrays.ever(arrays.fast(p, sure)) for p in at], axis=1) for at, sure in parts]
+        known = run.cache[f"figures {baseline}"] = (state, BenchFigures(arrays, *(draws.shares(each) for each in flags)))
+    figures: BenchFigures = known[1]
+    return figures
 
 
 def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
     if not found.lines:
         return el("p", "No attempt is finished yet.")
-    arrays, point, sure, curve = figures_of(run, found, baseline)
+    figures = figures_of(run, found, baseline)
     rows = [
-        (f"fast_{p:g}" if p else "right", share(one), share(two) if p else "") for p, one, two in zip(THRESHOLDS, point, sure)
+        (f"fast_{p:g}" if p else "right", share(one), share(two) if p else "")
+        for p, one, two in zip(THRESHOLDS, figures.point, figures.sure)
     ]
     shares = section(
         f"Shares of tasks, against {baseline}", table(("", "by the point", "surely"), rows),
         el("p", "95 % intervals over tasks. Surely: the judge's whole interval lies above p.", cls="note"),
     )  # fmt: skip
-    line = fast_curve("by the point", curve)
-    surest = PlotSeries("surely", [(p, each.point or 0.0) for p, each in zip(THRESHOLDS[1:], sure[1:])], "steps")
-    chart = svg(
-        Plot(
-            f"fast_p: share of tasks more than p times as fast as {baseline}",
-            [line, surest],
-            x="p",
-            y="share",
-            low=0.0,
-            high=1.0,
-            whole_x=False,
-        )
-    )
-    best = np.sort(np.nan_to_num(arrays.best_point()))[::-1]
+    lines = [fast_curve("by the point", figures.curve), fast_curve("surely", figures.sure_curve)]
+    title = f"fast_p: share of tasks more than p times as fast as {baseline}"
+    chart = svg(Plot(title, lines, x="p", y="share", low=0.0, high=1.0, whole_x=False))
+    best = np.sort(np.nan_to_num(figures.arrays.best_point()))[::-1]
     tail = [(float(place), float(value)) for place, value in enumerate(best, 1) if value > 0]
-    ranked = svg(
-        Plot(
-            "Best speedup of each task, largest first",
-            [PlotSeries("", tail, "dots" if len(tail) < 60 else "line")],
-            x="task",
-            y="×",
-            log_y=True,
-        )
-    )
+    ranks = PlotSeries("", tail, "dots" if len(tail) < 60 else "line")
+    ranked = svg(Plot("Best speedup of each task, largest first", [ranks], x="task", y="×", log_y=True))
     return joined(el("div", chart, ranked, cls="charts"), shares)
 
 

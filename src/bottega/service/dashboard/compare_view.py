@@ -80,7 +80,7 @@ def _benches(one: OpenRun, two: OpenRun) -> Html:
         assert run.bench is not None
         found = run.bench.table()
         if found.lines:
-            points = figures_of(run, found, found.baselines[0])[3]
+            points = figures_of(run, found, found.baselines[0]).curve
             curve.append(fast_curve(f"{run.id} against {found.baselines[0]}", points))
     chart = el("div", svg(Plot("fast_p of both", curve, x="p", y="share", low=0.0, high=1.0, whole_x=False)), cls="charts")
     size = len(one.bench.attempts.lines) + len(two.bench.attempts.lines)
@@ -130,7 +130,7 @@ def _paired(found: Comparison) -> Html:
             f"Second minus first, over {every.tasks} tasks that both have, against {found.baseline}",
             table(("", "with its 95 % interval"), rows),
         ),
-        section("Task by task, what moved most first", table(("task", "second", "first", "second"), pairs)),
+        section("Task by task, what moved most first", table(("task", "the second has a", "first", "second"), pairs)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
 
 from bottega.core.errors import BottegaError
 from bottega.data.store import JudgedStore
@@ -13,6 +12,8 @@ from bottega.service.dashboard.open_run import OpenRun
 from bottega.service.dashboard.page import Asked, Links, raw, tree, warned
 from bottega.service.dashboard.reading import number_at, object_at, read_object, text_at
 
+TABLES = {"lectures": "teacher records", "slips": "mutants"}
+"""Tables that have kept a first name, by what they hold."""
 OUTCOMES = (
     "SELECT judge, device, json_extract(body, '$.outcome'), count(*) FROM verdicts GROUP BY 1, 2, 3 ORDER BY 1, 2, 4 DESC"
 )
@@ -54,7 +55,7 @@ def _store(run: OpenRun) -> Html:
 def _counted(run: OpenRun) -> Html:
     try:
         with copied(run.folder / "judged.db") as folder, JudgedStore(folder, create=False, write=False) as store:
-            counts: dict[str, Any] = dict(store.counts())
+            counts = store.counts()
             rows = store.connection.execute(OUTCOMES).fetchall()
             runs = store.runs()
     except (BottegaError, sqlite3.Error, ValueError) as error:
@@ -65,9 +66,7 @@ def _counted(run: OpenRun) -> Html:
         for each in runs
     ]
     return joined(
-        section(
-            "What is stored", facts((name, number(float(count))) for name, count in counts.items() if isinstance(count, int))
-        ),
+        section("What is stored", facts((TABLES.get(name, name), number(float(count))) for name, count in counts.items())),
         section("Verdicts", table(("where", "outcome", ""), judged)) if judged else "",
         folded("Sessions", table(("when", "teacher", "command"), begun)),
     )

@@ -78,7 +78,13 @@ def events_view(run: OpenRun, asked: Asked, links: Links) -> Html:
     for line in found[part]:
         where = links.run(run.id, view="event", line=line.number, log=log)
         rows.append(
-            (link(where, line.number), moment(line.row.at), line.row.type, one_line(line.row.key, 80), told_of(line.row))
+            (
+                link(where, line.number),
+                moment(line.row.at),
+                line.row.type,
+                one_line(line.row.key, 80),
+                el("span", told_of(line.row), cls="said"),
+            )
         )
         targets.append(where)
     shown = table(("line", "when", "type", "key", ""), rows, "events", targets)

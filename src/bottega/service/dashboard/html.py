@@ -47,8 +47,10 @@ def _escaped(child: Any) -> str:
 
 
 def link(target: str, *children: Any, **attributes: Any) -> Html:
-    """Only the words where there is nothing to go to, as in a file that stands alone."""
-    return el("a", *children, href=target, **attributes) if target else joined(*children)
+    """The same without a link where there is nothing to go to, as in a file that stands alone."""
+    if target:
+        return el("a", *children, href=target, **attributes)
+    return el("span", *children, **attributes) if attributes else joined(*children)
 
 
 def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], cls: str = "", targets: Sequence[str] = ()) -> Html:
@@ -62,7 +64,7 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], cls: str = "", 
                 "tr",
                 *(el("td", cell) for cell in row),
                 data_row=bool(target),
-                data_href=target,
+                data_href=target or None,
                 tabindex="-1" if target else None,
             )
         )

@@ -16,7 +16,7 @@ from bottega.service.dashboard.discover import FoundRun, RunFinder
 from bottega.service.dashboard.event_rows import EventRow, event_row
 from bottega.service.dashboard.html import speed
 from bottega.service.dashboard.line_index import MOST_AT_ONCE, IndexedLine, LineIndex
-from bottega.service.dashboard.reading import read_object, stamp
+from bottega.service.dashboard.reading import number_at, read_object, stamp
 from bottega.service.dashboard.state import state_of
 
 EVENTS = "events.jsonl"
@@ -117,7 +117,9 @@ class OpenRun:
             state, what = state_of(ended, changed, *self.files[:2]), self.bench.title
             return RunSummary("bench", state, self.bench.figure(), self.bench.begun(head), changed, what, bool(self.unread))
         if self.found.kind in ("data", "library"):
-            return RunSummary(self.found.kind, state_of("finished", changed, self.files[0]), "", changed, changed, "")
+            examples = number_at(read_object(self.folder / "card.json"), "examples") if self.found.kind == "data" else None
+            told = f"{examples:,.0f} examples" if examples is not None else ""
+            return RunSummary(self.found.kind, state_of("finished", changed, self.files[0]), told, changed, changed, "")
         kind, ended = self.kind, self._ended()
         begun = self.events.lines[0].row.at if self.events.lines else changed
         state = state_of(ended, changed, self.events.path)

@@ -122,5 +122,5 @@ def kernel_html(source: str, before: str | None, name: str, parent: str) -> Html
         else []
     )
     return joined(
-        *parts, folded(f"Kernel, {source.count(chr(10)) + 1:,} lines", code(source), id_="kernel", open_=before is None)
+        *parts, folded(f"Kernel ({len(source.splitlines()):,} lines)", code(source), id_="kernel", open_=before is None)
     )

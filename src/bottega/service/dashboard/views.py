@@ -52,7 +52,6 @@ OF_BENCH = frozenset({"task", "attempt"})
 
 def run_view(run: OpenRun, asked: Asked, links: Links) -> Html:
     """The view that is asked for, or the overview where none is, or none that this run has."""
-    run.refresh()
     view = asked.text("view")
     known = view in VIEWS and not (view in OF_BENCH and run.bench is None)
     shown = VIEWS[view] if known else OVERVIEWS.get(run.kind, log_overview)

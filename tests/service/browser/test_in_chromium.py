@@ -80,13 +80,13 @@ def test_new_attempts_appear_by_themselves_and_what_was_opened_stays_open(page: 
     page.get_by_label("Filter").fill("half a wo")
     with Recorder(folder) as recorder:
         recorder.add(*attempt(0, 3, verdict(Outcome.REJECTED)))
-        expect(page.locator(".cell.worst")).to_have_count(1, timeout=15_000)
+        expect(page.locator(".cell.worst")).to_have_count(1)
         expect(page.locator("dd .badge.live")).to_have_text("running")
         expect(page.get_by_label("Filter")).to_be_focused()
         page.keyboard.type("rd")
         expect(page.get_by_label("Filter")).to_have_value("half a word")
         expect(page.locator("details[open] summary")).to_have_text("Settings and machine")
-    expect(page.locator("dd .badge").first).to_have_text("stopped", timeout=15_000)
+    expect(page.locator("dd .badge").first).to_have_text("stopped")
 
 
 def test_a_training_run_grows_and_opens_down_to_its_tokens(page: Any, dashboard: str, runs: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_training_run_grows_and_opens_down_to_its_tokens(page: Any, dashboard:
     expect(page.locator("table.steps tbody tr")).to_have_count(4)
     with EpisodeJournal(folder) as journal:
         journal.write(Measured("train/5", 5, {"reward": 0.9, "reward_best": 1.0}))
-        expect(page.locator("table.steps tbody tr.new")).to_have_count(1, timeout=15_000)
+        expect(page.locator("table.steps tbody tr.new")).to_have_count(1)
     page.get_by_role("link", name="4", exact=True).click()
     page.get_by_role("link", name="decay").click()
     page.get_by_role("link", name="s0r0t1").click()
@@ -162,7 +162,7 @@ def test_broken_and_half_written_runs_say_so(page: Any, dashboard: str, runs: Pa
         expect(page.locator(".warnings li")).to_contain_text(["line 11 is damaged", "half written"])
         expect(page.locator("table.kernels tbody tr")).to_have_count(4)
         file.write(b'lf", "episode": "task-1", "turn": {}}\n')
-    expect(page.locator("table.kernels tbody tr")).to_have_count(5, timeout=15_000)
+    expect(page.locator("table.kernels tbody tr")).to_have_count(5)
     expect(page.locator(".warnings")).not_to_contain_text("half written")
 
 
