@@ -164,3 +164,11 @@ def test_a_request_that_was_running_at_two_crashes_is_not_tried_again(tmp_path: 
         assert found["verdict"]["outcome"] == "compile_error"
     finally:
         assert server.end(signal.SIGTERM) == 0
+
+
+def test_a_server_whose_output_nobody_reads_is_stopped_all_the_same(tmp_path: Path) -> None:
+    server = Process(tmp_path, 0)
+    assert server.process.stderr is not None
+    server.process.stderr.close()
+    server.process.terminate()
+    assert server.process.wait(60) == 0
