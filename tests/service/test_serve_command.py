@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from bottega.core.errors import UsageError
 from bottega.core.files import strict
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.judge.remote_client import ServerClient
 from bottega.service.serving import refuse_open_address
 from bottega.tasks.load import load_task
 
@@ -46,10 +48,24 @@ def bottega(*arguments: object, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def none_outlives_its_test() -> Iterator[None]:
+    """Also where the test fails in the middle."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.wait(60)
+
+
 class Process:
     def __init__(self, folder: Path, port: int, *more: str) -> None:
         words = [*BOTTEGA, "serve", "--folder", str(folder), "--port", str(port), "memory_gb=6", "grace=1", *more]
         self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        STARTED.append(self.process)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         found = re.search(r"http://\S+", line)
@@ -123,3 +139,28 @@ def test_an_address_that_others_reach_needs_tokens(tmp_path: Path) -> None:
     ):
         ran = CliRunner().invoke(app, words)
         assert isinstance(ran.exception, UsageError) and reason in str(ran.exception)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_request_that_was_running_at_two_crashes_is_not_tried_again(tmp_path: Path) -> None:
+    port = free_port()
+    body = {"task": {"id": "builtin:star_relu"}, "candidate": {"source": "while True: pass\n"}, "settings": {"timeout": 200}}
+    waiting = {**body, "candidate": {"source": "class ModelNew(: ...\n"}}
+    for _ in range(2):
+        server = Process(tmp_path, port)
+        client = ServerClient(server.url)
+        place = f"/v1/verdicts/{client.ask('POST', '/v1/verdicts', body)['id']}"
+        behind = f"/v1/verdicts/{client.ask('POST', '/v1/verdicts', waiting)['id']}"
+        while client.ask("GET", f"{place}?wait=1", wait=1.0)["state"] != "running":
+            continue
+        server.end(signal.SIGKILL)
+    server = Process(tmp_path, port)
+    try:
+        found = client.ask("GET", place)
+        assert found["state"] == "failed" and "went down twice" in found["error"]
+        while (found := client.ask("GET", f"{behind}?wait=30", wait=30.0))["state"] != "done":
+            assert found["state"] in ("queued", "running")
+        assert found["verdict"]["outcome"] == "compile_error"
+    finally:
+        assert server.end(signal.SIGTERM) == 0

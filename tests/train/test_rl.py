@@ -22,7 +22,7 @@ from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noq
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
-from bottega.core.event import Measured, RunEnded, Wrote  # noqa: E402
+from bottega.core.event import Credited, Measured, RunEnded, Wrote  # noqa: E402
 from bottega.core.skill import SkillState  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome, Verdict  # noqa: E402
@@ -103,7 +103,13 @@ def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> 
     } <= clocked.keys()
     turns = [e.turn for e in read_events(tmp_path / "run" / "steps" / "000003") if isinstance(e, Wrote)]
     assert {turn.policy_version for turn in turns} == {2}, "the third step is drawn by the weights of two updates"
-    assert all(turn.logprobs for turn in turns)
+    assert all(turn.logprobs and "[user]" in turn.prompt for turn in turns)
+    credited = next(e for e in read_events(tmp_path / "run" / "steps" / "000003") if isinstance(e, Credited))
+    writing = [credit["advantage"] for credit in credited.credits if credit["role"] == "write"]
+    assert len(writing) == told["train/3"]["write/count"] and any(writing), (
+        "what each answer was credited with is in the step's log"
+    )
+    assert (tmp_path / "run" / "tokenizer" / "tokenizer.json").is_file()
     admitted = sum(values["admitted"] for key, values in told.items() if key.startswith("checkpoint/"))
     _, cards = shelf_of(tmp_path / "run")
     assert admitted == len(cards) - 4, "what was admitted is in the library, beside what was there"
