@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,10 +48,24 @@ def bottega(*arguments: object, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def none_outlives_its_test() -> Iterator[None]:
+    """Also where the test fails in the middle."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.wait(60)
+
+
 class Process:
     def __init__(self, folder: Path, port: int, *more: str) -> None:
         words = [*BOTTEGA, "serve", "--folder", str(folder), "--port", str(port), "memory_gb=6", "grace=1", *more]
         self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        STARTED.append(self.process)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         found = re.search(r"http://\S+", line)
@@ -149,3 +164,11 @@ def test_a_request_that_was_running_at_two_crashes_is_not_tried_again(tmp_path: 
         assert found["verdict"]["outcome"] == "compile_error"
     finally:
         assert server.end(signal.SIGTERM) == 0
+
+
+def test_a_server_whose_output_nobody_reads_is_stopped_all_the_same(tmp_path: Path) -> None:
+    server = Process(tmp_path, 0)
+    assert server.process.stderr is not None
+    server.process.stderr.close()
+    server.process.terminate()
+    assert server.process.wait(60) == 0

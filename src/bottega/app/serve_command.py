@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -75,13 +76,15 @@ def serve_command(given: Given[ServeSettings]) -> None:
         dashboard=_dashboard(settings.runs),
     )
     run_server(options, lambda text: say(text, err=True), _stop_on_signals)
-    say("stopped", err=True)
+    with contextlib.suppress(OSError):
+        say("stopped", err=True)
 
 
 def _stop_on_signals(stop: Callable[[], None]) -> None:
     def handle() -> None:
-        say("stopping; running verdicts may end, and what waits is kept. Once more to stop at once", err=True)
-        stop()
+        stop()  # first: where nobody reads standard error any more, saying so fails
+        with contextlib.suppress(OSError):
+            say("stopping; running verdicts may end, and what waits is kept. Once more to stop at once", err=True)
 
     on_first_signal(handle)
 
