@@ -73,7 +73,7 @@ def test_a_run_is_trained_and_drawn(trained: Path) -> None:
     [
         (["rollout.task=3"], "did you mean rollout.tasks?"),
         (["rollout.tasks=0"], "rollout.tasks = 0"),
-        (["skills.least_rounds=9"], "must not be above rounds"),
+        (["skills.least_rounds=99"], "must not be above rounds"),
         (["--preset", "one-cpu"], "no preset is called"),
         (["--resume"], "no run to resume"),
         (["--resume", "--preset", "paper"], "takes its settings from the run"),
