@@ -17,7 +17,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes import optimise
+from bottega.episodes import optimize
 from bottega.episodes.delivery import probe
 
 
@@ -55,8 +55,8 @@ class TrustingJudge:
 
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(optimise, "RunJudge", TrustingJudge)
-    monkeypatch.setattr(optimise, "FinalJudge", TrustingJudge)
+    monkeypatch.setattr(optimize, "RunJudge", TrustingJudge)
+    monkeypatch.setattr(optimize, "FinalJudge", TrustingJudge)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 

@@ -10,7 +10,7 @@ from hand_teacher import kernel
 
 from bottega.backbone.chat import Message
 from bottega.core.errors import UsageError
-from bottega.data.coverage import breadth, coverage, report
+from bottega.data.breadth import breadth, coverage, report
 from bottega.data.diversity import diverse
 from bottega.data.example import Example, Kind
 from bottega.data.settings import DiversityCaps

@@ -16,7 +16,7 @@ import pytest
 from scripted import TASK, Running, ScriptedJudge, served
 from waiting import until
 
-from bottega.service import dispatcher, gate
+from bottega.service import dispatcher, http_guard
 from bottega.service.dashboard.app import dashboard_app
 from bottega.service.dispatcher import Keeping
 from bottega.service.limits import TokenLimits
@@ -227,7 +227,7 @@ def test_a_slow_sender_holds_nobody_up(server: Running) -> None:
 
 
 def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate.Gate.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(http_guard.HttpGuard.__init__, "__defaults__", (0.2,))
     with served(tmp_path) as running:
         host, port = running.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as raw:

@@ -15,9 +15,9 @@ from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.skills.gate import Decision
 from bottega.train.rewards import REWARDS, reward_named
-from bottega.train.rewards.reading import Reading
 from bottega.train.rewards.selection import selection_rewards, selection_rewards_of, turn_rewards
 from bottega.train.rewards.summary import summary_reward
+from bottega.train.rewards.verdict_reader import VerdictReader
 
 
 def verdict(
@@ -62,7 +62,7 @@ def test_what_the_judge_did_not_accept_earns_the_least_whatever_its_speed(name: 
 
 
 def test_the_lower_bound_counts_where_it_is_asked_for() -> None:
-    careful = reward_named("kevin", Reading(bound="low"))
+    careful = reward_named("kevin", VerdictReader(bound="low"))
     assert careful(verdict(2.0, low=1.5)) == pytest.approx(1.8)
     assert reward_named("kevin", cap=3.0)(verdict(50.0)) == pytest.approx(3.3)
 
@@ -74,7 +74,7 @@ def test_a_speedup_that_is_no_number_is_none(value: float) -> None:
 
 def test_a_coverage_that_could_not_be_measured_counts_as_told() -> None:
     assert reward_named("davinci")(verdict(1.0, share=None)) == pytest.approx(1.5)
-    assert reward_named("davinci", Reading(unmeasured=0.0))(verdict(1.0, share=None)) == pytest.approx(1.0)
+    assert reward_named("davinci", VerdictReader(unmeasured=0.0))(verdict(1.0, share=None)) == pytest.approx(1.0)
 
 
 def test_an_unknown_reward_is_refused() -> None:

@@ -23,7 +23,7 @@ from bottega.skills.uses import Scheme, Use  # noqa: E402
 from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, siblings_of  # noqa: E402
 from bottega.train.alarms import alarms  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
-from bottega.train.rewards.reading import Reading  # noqa: E402
+from bottega.train.rewards.verdict_reader import VerdictReader  # noqa: E402
 from bottega.train.rollout import tasks_of_step  # noqa: E402
 from bottega.train.rollout_metrics import rollout_metrics  # noqa: E402
 
@@ -88,7 +88,7 @@ def episode(lines: list[list[Verdict | None]]) -> Episode:
 
 def test_figures_of_a_step_by_hand() -> None:
     found = rollout_metrics(
-        [episode([[verdict(1.1), verdict(2.0, 0.5)], [None, verdict(None)]])], reward_named("kevin"), Reading()
+        [episode([[verdict(1.1), verdict(2.0, 0.5)], [None, verdict(None)]])], reward_named("kevin"), VerdictReader()
     )
     assert found["reward"] == pytest.approx((1.4 + 2.3 + 0 + 0) / 4)
     assert found["reward_best"] == pytest.approx(2.3 / 2)

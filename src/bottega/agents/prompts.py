@@ -21,7 +21,7 @@ from bottega.languages import Language, kernel_languages, language_named
 
 Style = Literal["terse", "compact", "full"]
 
-SHIPPED = Path(__file__).parent / "prompts"
+SHIPPED = Path(__file__).parent / "prompt_templates"
 
 _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))

@@ -1,4 +1,4 @@
-"""`bottega optimize`: settings in, exit code out. The work is done in `bottega.episodes.optimise`."""
+"""`bottega optimize`: settings in, exit code out. The work is done in `bottega.episodes.optimize`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bottega.episodes.request import next_folder
 from bottega.tasks.module import Wanted, open_module
 
 if TYPE_CHECKING:
-    from bottega.episodes.optimise import OptimizeFinished
+    from bottega.episodes.optimize import OptimizeFinished
 
 FOUND, NONE_FOUND = 0, 3
 

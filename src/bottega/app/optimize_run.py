@@ -50,7 +50,7 @@ from bottega.languages import choose_language
 from bottega.tasks.module import ModuleTask
 
 if TYPE_CHECKING:
-    from bottega.episodes.optimise import OptimizeFinished, Stop
+    from bottega.episodes.optimize import OptimizeFinished, Stop
 
 CAPTURED_DRAFTS = 3
 REPEATS = 3
@@ -107,7 +107,7 @@ async def run_request(
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report."""
     from bottega.data.drafts import CompilerDrafts
-    from bottega.episodes.optimise import optimise
+    from bottega.episodes.optimize import optimise
     from bottega.skills.default_library import open_library
 
     with contextlib.ExitStack() as stack:
@@ -141,7 +141,7 @@ def _library_folder(given: Path | None) -> Path:
 def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> OptimizeFinished:
     """In a thread with an event loop of its own, so that a script, a notebook or another search may start it. Ctrl-C ends it with the best so
     far, a second time at once; `KeyboardInterrupt` where there was nothing to report yet."""
-    from bottega.episodes.optimise import Stop
+    from bottega.episodes.optimize import Stop
 
     request = request_for(settings, subject)
     progress = OptimizeProgress(request.caps, request.settings.baseline)

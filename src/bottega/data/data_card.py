@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.errors import UsageError
-from bottega.data.coverage import turning
+from bottega.data.breadth import turning
 from bottega.data.data_files import SPLITS, hash_of, write_whole
 from bottega.data.examples_stage import ExampleSet
 from bottega.data.records import UNJUDGED

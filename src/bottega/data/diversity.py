@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from bottega.data.coverage import turning
+from bottega.data.breadth import turning
 from bottega.data.example import Example
 from bottega.data.settings import DiversityCaps
 

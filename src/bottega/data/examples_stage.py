@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.data.answers import UnreadableAnswer
-from bottega.data.coverage import report
+from bottega.data.breadth import report
 from bottega.data.diversity import diverse
 from bottega.data.example import Example
 from bottega.data.examples_selecting import selecting_examples

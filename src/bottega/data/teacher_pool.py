@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from bottega.compiler.build_step import BuildSteps, Refusal, Teacher
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
-from bottega.data.reaping import ended, start
+from bottega.data.process_lock import ended, start
 from bottega.data.records import TeacherRecord
 from bottega.data.teachers import TEACHERS
 from bottega.languages import use_language

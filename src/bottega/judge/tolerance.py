@@ -20,7 +20,7 @@ class Tolerance:
     """How many times the reference's own error is allowed where that is larger."""
 
 
-_BY_DTYPE = {
+_BY_DTYPE = {  # of an output's own data type
     "float64": Tolerance(1e-11, 1e-9, 16),
     "float32": Tolerance(5e-5, 3e-4, 8),
     "float16": Tolerance(1.5e-3, 8e-3, 3),
@@ -29,7 +29,7 @@ _BY_DTYPE = {
     "complex64": Tolerance(5e-5, 3e-4, 8),
     "complex128": Tolerance(1e-11, 1e-9, 16),
 }
-_BY_PRECISION = {
+_BY_ALLOWED_PRECISION = {  # of an fp32 output, where `--precision` allows less
     "tf32": Tolerance(2e-3, 2e-2, 8),
     "fp16": Tolerance(4e-3, 3e-2, 4),
     "bf16": Tolerance(2e-2, 1.5e-1, 4),
@@ -39,7 +39,7 @@ _BY_PRECISION = {
 def tolerance(dtype: str, precision: str) -> Tolerance:
     """The limits for an output of this data type under the precision the user allowed."""
     base = _BY_DTYPE.get(dtype, Tolerance(8e-2, 5e-1, 3))
-    allowed = _BY_PRECISION.get(precision)
+    allowed = _BY_ALLOWED_PRECISION.get(precision)
     if allowed is None or dtype in ("float64", "complex128"):
         return base
     return Tolerance(max(base.overall, allowed.overall), max(base.element, allowed.element), max(base.slack, allowed.slack))

@@ -17,7 +17,7 @@ PING_SECONDS = 15.0
 
 def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     """A record as clients see it."""
-    told: dict[str, Any] = {"id": record.id, "state": record.state, "accepted": _moment(record.accepted)}
+    told: dict[str, Any] = {"id": record.id, "state": record.state, "accepted_at": _moment(record.accepted)}
     if record.state == "queued" and record.id in dispatcher.queue:
         told["ahead"] = dispatcher.queue.ahead(record.id)
     if record.device:

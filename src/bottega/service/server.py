@@ -22,7 +22,7 @@ from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.service.answers import device_rows, events, metrics_text, record_json
 from bottega.service.api_page import api_page
 from bottega.service.dispatcher import Dispatcher, NoRoom
-from bottega.service.gate import Gate
+from bottega.service.http_guard import HttpGuard
 from bottega.service.intake import Intake
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.requests import CheckBody, VerdictBody
@@ -144,7 +144,7 @@ def create_app(parts: ServedParts) -> Any:
 
     if parts.dashboard is not None:
         app.mount("/", parts.dashboard)
-    return Gate(app, parts.tokens, dispatcher.metrics)
+    return HttpGuard(app, parts.tokens, dispatcher.metrics)
 
 
 def _errors(app: FastAPI) -> None:

@@ -22,7 +22,7 @@ from bottega.episodes.delivery.final import RunJudge
 from bottega.judge.device_facts import is_here
 from bottega.judge.machine import Workers
 from bottega.service.dispatcher import Dispatcher, Keeping
-from bottega.service.gate import LOOPBACK
+from bottega.service.http_guard import LOOPBACK
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.server import ServedParts, create_app
 from bottega.service.skill_search import SkillSearch

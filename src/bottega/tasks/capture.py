@@ -22,7 +22,7 @@ from torch import nn
 
 from bottega.core.errors import TaskError
 from bottega.core.task import Task
-from bottega.tasks.beside import with_modules_beside
+from bottega.tasks.bundled_modules import with_bundled_modules
 from bottega.tasks.module import ModuleTask
 from bottega.tasks.script_source import MAIN, source_of
 from bottega.tasks.tags import tags_of
@@ -124,7 +124,7 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
         keywords=keywords,
     )
     for root in roots:
-        text = with_modules_beside(text, root / "captured.py")
+        text = with_bundled_modules(text, root / "captured.py")
     task = Task(text, label, f"captured {label}").validate()
     return ModuleTask(text, replace(task, tags=tags_of(text, None)), kind.__name__)
 

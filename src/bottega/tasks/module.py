@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bottega.core.errors import UsageError
 from bottega.core.task import REQUIRED_NAMES, Task, parsed, top_level_names
-from bottega.tasks.beside import with_modules_beside
+from bottega.tasks.bundled_modules import with_bundled_modules
 from bottega.tasks.files import level_of_folder, read_source
 from bottega.tasks.load import load_task
 from bottega.tasks.tags import tags_of
@@ -67,7 +67,7 @@ def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> ModuleT
         )
     text = read_source(path)
     parsed(text, str(path))
-    return module_task_of(with_modules_beside(text, path), wanted, path.stem, str(path), level_of_folder(path.parent))
+    return module_task_of(with_bundled_modules(text, path), wanted, path.stem, str(path), level_of_folder(path.parent))
 
 
 def module_task_of(text: str, wanted: Wanted, name: str, origin: str, level: int | None = None) -> ModuleTask:

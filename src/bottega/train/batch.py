@@ -28,7 +28,7 @@ from bottega.train.credit import (
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rejection_sampling import Rejection, reject_by_coverage, reject_by_mismatch
 from bottega.train.rewards import reward_named
-from bottega.train.rewards.reading import Reading, Reward
+from bottega.train.rewards.verdict_reader import Reward, VerdictReader
 from bottega.train.rows import TrainRow, policy_rows
 from bottega.train.settings import Config
 
@@ -53,7 +53,7 @@ class TrainBatch:
 
 def reward_of(config: Config) -> Reward:
     reward = config.reward
-    return reward_named(reward.name, Reading(reward.baseline, reward.bound, reward.unmeasured), reward.cap)
+    return reward_named(reward.name, VerdictReader(reward.baseline, reward.bound, reward.unmeasured), reward.cap)
 
 
 def credits_of(config: Config, episodes: Sequence[Episode], summaries: Mapping[str, float | None], step: int) -> list[Credit]:

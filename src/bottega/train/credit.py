@@ -15,8 +15,8 @@ from bottega.core.trace import Trace
 from bottega.core.turn import Role
 from bottega.train.advantages.group import Advantage, leave_one_out
 from bottega.train.returns import Kind, returns
-from bottega.train.rewards.reading import Reward
 from bottega.train.rewards.selection import selection_rewards_of, turn_rewards
+from bottega.train.rewards.verdict_reader import Reward
 
 LEAST_SIZE = 0.05
 """Of advantages that are evened out: rewards are speedups, and a verdict tells a few per cent apart."""

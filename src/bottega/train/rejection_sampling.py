@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bottega.core.trace import Trace
-from bottega.train.rewards.reading import does_own_work
+from bottega.train.rewards.verdict_reader import does_own_work
 from bottega.train.settings import CoverageSettings, MismatchSettings
 
 

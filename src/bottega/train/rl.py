@@ -42,7 +42,7 @@ from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
-from bottega.train.rewards.reading import Reading
+from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
@@ -134,7 +134,7 @@ class RlRun:
         self.directory = RunDirectory(folder)
         self.settings = episode_settings(config, self.inputs)
         self.reward = reward_of(config)
-        self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
+        self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
         reference = copy.deepcopy(loaded.model) if config.loss.kl else None
         warmth, longest = config.rollout.temperature, config.data.longest

@@ -32,8 +32,8 @@ from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
-from bottega.train.rewards.reading import Reward
 from bottega.train.rewards.selection import turn_rewards
+from bottega.train.rewards.verdict_reader import Reward
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
 from bottega.train.stopwatch import Judges

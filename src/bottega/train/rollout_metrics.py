@@ -8,14 +8,14 @@ from bottega.core.episode import Episode
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome
-from bottega.train.rewards.reading import Reading, Reward, judged
 from bottega.train.rewards.selection import best_turn, turn_rewards
+from bottega.train.rewards.verdict_reader import Reward, VerdictReader, judged
 
 FAST = (1.0, 1.2, 1.5, 2.0)
 """fast_p for these p: the share of rollouts whose best kernel is right and at least p times as fast."""
 
 
-def rollout_metrics(episodes: Sequence[Episode], reward: Reward, reading: Reading) -> dict[str, float]:
+def rollout_metrics(episodes: Sequence[Episode], reward: Reward, reading: VerdictReader) -> dict[str, float]:
     lines = [trace for episode in episodes for trace in episode.of("write")]
     turns = [turn for line in lines for turn in line.turns]
     found = {
@@ -42,7 +42,7 @@ def rollout_metrics(episodes: Sequence[Episode], reward: Reward, reading: Readin
     return {**found, **_skills(episodes)}
 
 
-def _quality(turns: Sequence[Turn], reading: Reading) -> dict[str, float]:
+def _quality(turns: Sequence[Turn], reading: VerdictReader) -> dict[str, float]:
     accepted = [turn.verdict for turn in turns if turn.verdict is not None and turn.verdict.outcome.accepted]
     speedups = [reading.speedup(verdict) for verdict in accepted]
     shares = [verdict.coverage.get("share") for verdict in accepted]
@@ -65,7 +65,7 @@ def _skills(episodes: Sequence[Episode]) -> dict[str, float]:
     }
 
 
-def _best(line: Trace, reading: Reading) -> float:
+def _best(line: Trace, reading: VerdictReader) -> float:
     return max((reading.speedup(turn.verdict) for turn in line.turns if turn.verdict is not None), default=0.0)
 
 

@@ -30,7 +30,7 @@ from bottega.service.environments.settings import EnvironmentSettings
 from bottega.skills.library import Library
 from bottega.tasks.load import load_task, load_tasks
 from bottega.train.rewards import reward_named
-from bottega.train.rewards.reading import Reading
+from bottega.train.rewards.verdict_reader import VerdictReader
 
 
 class SessionFactory:
@@ -56,7 +56,7 @@ class SessionFactory:
             library = Library(self.settings.library, create=False)
             self._own.append(library)
         self.judge, self.library = judge, library
-        reading = Reading(episode.baseline, self.settings.bound)
+        reading = VerdictReader(episode.baseline, self.settings.bound)
         self.terms = SessionTerms(
             episode,
             Prompts(episode.style),

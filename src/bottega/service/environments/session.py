@@ -35,9 +35,9 @@ from bottega.languages import candidate_from
 from bottega.skills.gate import Decision
 from bottega.skills.rerank import selection
 from bottega.train.returns import Kind, returns
-from bottega.train.rewards.reading import Reward
 from bottega.train.rewards.selection import turn_rewards
 from bottega.train.rewards.summary import summary_reward
+from bottega.train.rewards.verdict_reader import Reward
 
 AGAIN = "Write a faster kernel. Answer in the same form as before, with the whole file."
 

@@ -17,7 +17,7 @@ from bottega.judge.baselines import parse_baselines
 from bottega.languages import choose_language
 from bottega.train.returns import Kind
 from bottega.train.rewards import REWARDS
-from bottega.train.rewards.reading import Bound
+from bottega.train.rewards.verdict_reader import Bound
 
 Count = Annotated[int, Field(ge=0)]
 

@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
 
-from bottega.service.gate import Gate
+from bottega.service.http_guard import HttpGuard
 from bottega.service.limits import OF_LOOPBACK
 from bottega.service.mcp.server import McpParts, mcp_server
 from bottega.service.metrics import ServerMetrics
@@ -28,7 +28,7 @@ def http_app(server: MCPServer, tokens: TokenFile | NoTokens) -> ASGIApp:
         max_sessions=SESSIONS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Gate(app, tokens, ServerMetrics())  # type: ignore[arg-type,return-value]
+    return HttpGuard(app, tokens, ServerMetrics())  # type: ignore[arg-type,return-value]
 
 
 async def serve_stdio(parts: McpParts) -> None:

@@ -1,6 +1,6 @@
 """Rewards by name: pure functions of verdicts, without torch.
 
-A reward is a class, or a function that makes one: called with a `Reading`, and with `cap` where the settings have one, it gives a `Reward`.
+A reward is a class, or a function that makes one: called with a `VerdictReader`, and with `cap` where the settings have one, it gives a `Reward`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from inspect import signature
 
 from bottega.core.errors import UsageError
 from bottega.core.plugins import Plugins
-from bottega.train.rewards.reading import Reading, Reward
+from bottega.train.rewards.verdict_reader import Reward, VerdictReader
 
 REWARDS = Plugins(
     "rewards",
@@ -27,10 +27,10 @@ def takes_cap(name: str) -> bool:
     return "cap" in signature(REWARDS.load(name)).parameters
 
 
-def reward_named(name: str, reading: Reading | None = None, cap: float | None = None) -> Reward:
+def reward_named(name: str, reading: VerdictReader | None = None, cap: float | None = None) -> Reward:
     """`cap` overrules the one that comes with the name."""
     make = REWARDS.load(name)
     if cap is not None and not takes_cap(name):
         raise UsageError(f"the reward {name} has no cap; leave it out")
-    reward: Reward = make(reading or Reading(), **({} if cap is None else {"cap": cap}))
+    reward: Reward = make(reading or VerdictReader(), **({} if cap is None else {"cap": cap}))
     return reward

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bottega.core.verdict import Verdict
-from bottega.train.rewards.reading import Reading
+from bottega.train.rewards.verdict_reader import VerdictReader
 
 
 @dataclass(frozen=True)
 class DaVinci:
-    reading: Reading = field(default_factory=Reading)
+    reading: VerdictReader = field(default_factory=VerdictReader)
     cap: float = 6.0
     correct: float = 0.5
     fast: float = 0.5
@@ -28,5 +28,5 @@ class DaVinci:
         return self.correct + self.fast * speedup + self.own * self.reading.coverage(verdict)
 
 
-def dr_kernel(reading: Reading, cap: float = 3.0) -> DaVinci:
+def dr_kernel(reading: VerdictReader, cap: float = 3.0) -> DaVinci:
     return DaVinci(reading, cap)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, field
 
 from bottega.core.verdict import Verdict
-from bottega.train.rewards.reading import Reading
+from bottega.train.rewards.verdict_reader import VerdictReader
 
 
 @dataclass(frozen=True)
 class Kevin:
-    reading: Reading = field(default_factory=Reading)
+    reading: VerdictReader = field(default_factory=VerdictReader)
     cap: float = math.inf
     """The paper states none; one lucky measurement then moves a whole group."""
     correct: float = 0.3

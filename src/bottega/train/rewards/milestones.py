@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bottega.core.verdict import Verdict
-from bottega.train.rewards.reading import Reading
+from bottega.train.rewards.verdict_reader import VerdictReader
 
 
 @dataclass(frozen=True)
 class Milestones:
-    reading: Reading = field(default_factory=Reading)
+    reading: VerdictReader = field(default_factory=VerdictReader)
     share: float = 0.05
 
     def __call__(self, verdict: Verdict | None) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from bottega.core.episode import Episode
 from bottega.core.turn import Turn
-from bottega.train.rewards.reading import Reward, judged
+from bottega.train.rewards.verdict_reader import Reward, judged
 
 
 def turn_rewards(turns: Iterable[Turn], reward: Reward) -> list[float | None]:

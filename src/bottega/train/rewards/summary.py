@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from bottega.skills.gate import Decision
-from bottega.train.rewards.reading import Bound
+from bottega.train.rewards.verdict_reader import Bound
 
 
 def summary_reward(decisions: Iterable[Decision], cap: float = 3.0, bound: Bound = "point") -> float:

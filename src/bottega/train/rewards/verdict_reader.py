@@ -23,7 +23,7 @@ LEAST_OWN_SHARE = 0.005
 
 
 @dataclass(frozen=True)
-class Reading:
+class VerdictReader:
     """How verdicts are read; the same for every reward."""
 
     baseline: str = "eager"

@@ -25,10 +25,10 @@ from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskErr
 from bottega.core.event import Event, Judged, RunEnded, RunStarted
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes import optimise as optimising
+from bottega.episodes import optimize as optimising
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, read_events
-from bottega.episodes.optimise import OptimizeFinished, Stop, optimise
+from bottega.episodes.optimize import OptimizeFinished, Stop, optimise
 from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Wanted, module_task_of

@@ -39,7 +39,7 @@ class HttpRefusal(Exception):
         self.status, self.error, self.headers = status, error, headers
 
 
-class Gate:
+class HttpGuard:
     """ASGI. Sets `scope["state"]["token"]` for what stands behind it."""
 
     def __init__(

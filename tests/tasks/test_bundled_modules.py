@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bottega.tasks.beside import with_modules_beside
+from bottega.tasks.bundled_modules import with_bundled_modules
 
 
 def written(folder: Path, files: dict[str, str]) -> None:
@@ -24,7 +24,7 @@ def run(text: str, folder: Path) -> str:
 
 def test_a_file_with_nothing_beside_it_stays_as_it_is(tmp_path: Path) -> None:
     text = "import json\nfrom torch import nn\n"
-    assert with_modules_beside(text, tmp_path / "model.py") == text
+    assert with_bundled_modules(text, tmp_path / "model.py") == text
 
 
 def test_relative_and_absolute_imports_are_followed(tmp_path: Path) -> None:
@@ -39,14 +39,14 @@ def test_relative_and_absolute_imports_are_followed(tmp_path: Path) -> None:
         },
     )
     text = '"""Doc."""\nfrom __future__ import annotations\nfrom .deep import (\n    leaf as found,\n)\nprint(found.double())\n'
-    made = with_modules_beside(text, tmp_path / "pkg" / "model.py")
+    made = with_bundled_modules(text, tmp_path / "pkg" / "model.py")
     assert "not_used" not in made and "from pkg.deep import leaf as found\n" in made
     assert run(made, tmp_path / "elsewhere") == "42\n"
 
 
 def test_the_users_own_package_is_taken_where_it_can_be_imported(tmp_path: Path) -> None:
     written(tmp_path, {"near.py": "WHO = 'carried'\n"})
-    made = with_modules_beside("import near\nprint(near.WHO)\n", tmp_path / "model.py")
+    made = with_bundled_modules("import near\nprint(near.WHO)\n", tmp_path / "model.py")
     assert run(made, tmp_path / "alone") == "carried\n"
     written(tmp_path / "there", {"near.py": "WHO = 'own'\n", "alone.py": made})
     told = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path / "there", capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ from multiprocessing import forkserver
 
 import pytest
 
-from bottega.data.reaping import ended, start
+from bottega.data.process_lock import ended, start
 
 
 def _die() -> None:

@@ -37,7 +37,7 @@ def {name}(sources):
 """
 
 
-def with_modules_beside(text: str, path: Path) -> str:
+def with_bundled_modules(text: str, path: Path) -> str:
     """The file's text with the modules that it imports from beside it; the text itself where there are none."""
     package, root = _package_of(path)
     tree = ast.parse(text)
