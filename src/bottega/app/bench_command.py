@@ -87,7 +87,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
     host: DeviceHost = LOCAL
     devices = devices_named(settings.device)
     if settings.server is not None:
-        host = remote = RemoteDevices(settings.server, fresh=settings.record is not None)
+        host = remote = RemoteDevices(settings.server, fresh=True)
         devices = devices_named(",".join(remote.chosen(settings.device if "device" in given.keys else None)))
         settings = settings.model_copy(update={"device": ",".join(devices)})
     baselines = parse_baselines(settings.baseline)

@@ -94,7 +94,7 @@ def judge_command(
     elif require_sandbox or checks:
         raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
     else:
-        remote = RemoteDevices(server)
+        remote = RemoteDevices(server, fresh=True)
         device = remote.named(device)
     size = "cpu" if device == "cpu" else "gpu"
     try:

@@ -25,7 +25,7 @@ def mcp_command(given: Given[McpSettings]) -> None:
     Agents start it themselves and speak over standard input and output; docs/reference/mcp.md has the setup of each. To try it by hand:
 
         claude mcp add bottega -- bottega mcp --device cuda
-        bottega mcp --http --port 8766
+        bottega mcp --http --port 8767
 
     Tools: judge_kernel, profile_kernel, explain_verdict, check_task, search_skills, get_skill, optimize_module, list_devices. A laptop judges on
     a GPU elsewhere with `--server URL`. What an agent sends runs in the judge's sandbox; searches are kept in `--folder`.

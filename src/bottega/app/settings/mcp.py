@@ -23,7 +23,7 @@ class McpSettings(CommandSettings):
     """Speak streamable HTTP instead of standard input and output."""
     host: str = "127.0.0.1"
     """With --http: the address to listen on. Others than this machine's own are refused without a token file."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8766
+    port: Annotated[int, Field(ge=0, le=65535)] = 8767
     """With --http: the port; 0 takes a free one and prints it."""
     token_file: Path | None = None
     """With --http: who may use it, as with `bottega serve`."""
