@@ -27,7 +27,7 @@ from bottega.service.dispatcher import Dispatcher, Keeping
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.limits import TokenLimits
 from bottega.service.server import ServedParts, create_app
-from bottega.service.serving import PromptHeads, Server
+from bottega.service.serving import PromptConnection, Server
 from bottega.service.skill_search import SkillSearch
 from bottega.service.store import Store
 from bottega.service.tokens import NoTokens, TokenFile, add_token
@@ -118,7 +118,7 @@ def served(
     dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known.limits_of, keeping or Keeping(grace=0.0))
     parts = ServedParts(dispatcher, known, {"cpu": KnownTasks()}, SkillSearch(None, folder / "skills"), dashboard)
     config = uvicorn.Config(
-        create_app(parts), port=port, http=PromptHeads, log_level="warning", lifespan="on", timeout_graceful_shutdown=2
+        create_app(parts), port=port, http=PromptConnection, log_level="warning", lifespan="on", timeout_graceful_shutdown=2
     )
     server = Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

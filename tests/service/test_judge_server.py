@@ -16,7 +16,7 @@ import pytest
 from scripted import TASK, Running, ScriptedJudge, served
 from waiting import until
 
-from bottega.service import dispatcher, http_guard
+from bottega.service import dispatcher, http_guard, serving
 from bottega.service.dashboard.app import dashboard_app
 from bottega.service.dispatcher import Keeping
 from bottega.service.limits import TokenLimits
@@ -345,3 +345,23 @@ def test_the_dashboard_stands_behind_the_same_gate(tmp_path: Path) -> None:
         assert status == 200 and headers["Content-Type"].startswith("text/html") and "Runs" in page
         assert running.ask("GET", "/run/nothing", token="alice")[0] == 404
         assert running.post("judge 0 beside it", "alice")[1]["state"] == "done"
+
+
+def test_many_items_are_refused_at_once(server: Running) -> None:
+    """With a sentence for each of them nobody else would be answered meanwhile."""
+    for settings in ({"baselines": [1] * 50_000}, {f"k{number}": 1 for number in range(20_000)}):
+        body = {"task": {"id": "x"}, "candidate": {"source": "x"}, "settings": settings}
+        status, _, told = server.ask("POST", "/v1/verdicts", body, "alice")
+        assert status == 422 and "more than 64" in told["error"] and len(told["error"]) < 300
+
+
+def test_a_connection_that_trickles_after_its_answer_is_closed(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "KEPT_SECONDS", 0.5)
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.1)
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as sent:
+        sent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert sent.recv(4096).startswith(b"HTTP/1.1 200")
+        sent.sendall(b"G")
+        while sent.recv(4096):
+            pass

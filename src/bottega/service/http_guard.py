@@ -108,7 +108,7 @@ class HttpGuard:
     def _refuse_strange_hosts(self, headers: dict[bytes, bytes]) -> None:
         if not isinstance(self.tokens, NoTokens):
             return
-        host = headers.get(b"host", b"").decode("latin-1")
+        host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host.partition("]")[0].lstrip("[") if host.startswith("[") else host.rpartition(":")[0] or host
         if name not in LOOPBACK:
             raise HttpRefusal(403, "this server has no tokens, so it answers to localhost and 127.0.0.1 only")

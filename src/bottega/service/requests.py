@@ -16,8 +16,20 @@ Name = Annotated[str, Field(max_length=300)]
 Priority = Annotated[int, Field(ge=-10, le=10)]
 
 
+MOST_ITEMS = 64
+"""Of an object or a list: of more, pydantic would say of each what is wrong with it, and nobody else would be answered meanwhile."""
+
+
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_many(cls, data: Any) -> Any:
+        values = [data, *data.values()] if isinstance(data, dict) else [data]
+        if any(isinstance(value, dict | list) and len(value) > MOST_ITEMS for value in values):
+            raise ValueError(f"more than {MOST_ITEMS} fields or items")
+        return data
 
 
 class TaskBody(Body):

@@ -29,8 +29,9 @@ from bottega.service.skill_search import SkillSearch
 from bottega.service.store import Store
 from bottega.service.tokens import NoTokens, TokenFile
 
-HEAD_SECONDS = 15.0
-"""Within which a connection must have sent the head of its first request."""
+HEAD_SECONDS, KEPT_SECONDS = 15.0, 30.0
+"""Within which a connection must have sent the head of its first request; and of its next one, or have read some of its answer."""
+LOOK_SECONDS = 3.0
 ANSWER_SECONDS = 5
 """What answers under way have to go out when the server stops."""
 
@@ -86,7 +87,7 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
     skills = SkillSearch(options.library, options.folder / "skills")
     config = uvicorn.Config(
         create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard)),
-        http=PromptHeads, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+        http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
         limit_concurrency=options.connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
         h11_max_incomplete_event_size=16 << 10, backlog=1024,
     )  # fmt: skip
@@ -146,17 +147,36 @@ class Server(uvicorn.Server):
         yield  # what signals do is the command's matter
 
 
-class PromptHeads(H11Protocol):
-    """A connection that sends no complete head in time is closed. uvicorn itself would keep it for ever."""
+class PromptConnection(H11Protocol):
+    """A connection on which nothing is asked and answered for a while is closed, whatever trickles in: an incomplete head, or the rest of a body
+    that was answered already. So is one that does not read its answer. uvicorn itself would keep them for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._patience = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked)
+        self._idle_since = self._read_at = self.loop.time()
+        self._unread, self._patience = 0, HEAD_SECONDS
+        self._look_later()
 
-    def _close_unless_asked(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    def on_response_complete(self) -> None:
+        self._idle_since, self._patience = self.loop.time(), KEPT_SECONDS
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._patience.cancel()
+        self._timer.cancel()
         super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._timer = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        now, unread = self.loop.time(), self.transport.get_write_buffer_size()
+        if unread == 0 or unread < self._unread:
+            self._read_at = now
+        self._unread = unread
+        asked = self.cycle is not None and not self.cycle.response_complete
+        if now - self._read_at > KEPT_SECONDS:
+            self.transport.abort()
+        elif not asked and now - self._idle_since > self._patience:
+            self.transport.close()
+        else:
+            self._look_later()

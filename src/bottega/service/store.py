@@ -116,6 +116,7 @@ class Store:
         self._lock = threading.Lock()
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
+            self.path.chmod(0o600)  # also in a folder that was there before; what SQLite puts beside it gets the same mode
             self._db.executescript("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
             self._db.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ from bottega.core.files import write_atomic
 from bottega.core.settings import checked, flat
 from bottega.service.limits import OF_LOOPBACK, TokenLimits
 
+LOG = logging.getLogger(__name__)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
 LONGEST = 200
 """Characters of a token; longer ones are not even hashed."""
@@ -91,6 +93,8 @@ class TokenFile:
                     try:
                         self._tokens, self._stamp, self.trouble = read_tokens(self.path), stamp, ""
                     except UsageError as error:
+                        if str(error) != self.trouble:
+                            LOG.warning("the tokens that were read before stay in use: %s", error)
                         self.trouble = str(error)
             return self._tokens
 
@@ -128,7 +132,7 @@ def _rows(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path}: the token file cannot be read: {error}; make one with `bottega serve --token-file {path} --add-token NAME`"
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: is no TOML: {error}") from None
     return found
 

@@ -7,6 +7,7 @@ text or a built-in one, and a token needs `own_tasks` to send a text, as with `b
 from __future__ import annotations
 
 import json
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
@@ -75,7 +76,7 @@ class McpParts:
     verdicts: OrderedDict[str, Verdict] = field(default_factory=OrderedDict)
 
     def keep(self, verdict: Verdict) -> str:
-        key = f"{verdict.task_id}-{verdict.candidate_id}"
+        key = f"{verdict.candidate_id}-{secrets.token_hex(8)}"  # nobody can guess it from the text alone
         self.verdicts[key] = verdict
         self.verdicts.move_to_end(key)
         while len(self.verdicts) > REMEMBERED:

@@ -15,7 +15,7 @@ from bottega.service.http_guard import HttpGuard
 from bottega.service.limits import OF_LOOPBACK
 from bottega.service.mcp.server import McpParts, mcp_server
 from bottega.service.metrics import ServerMetrics
-from bottega.service.serving import PromptHeads, Server, bound_socket, refuse_open_address
+from bottega.service.serving import PromptConnection, Server, bound_socket, refuse_open_address
 from bottega.service.tokens import NoTokens, TokenFile
 
 SESSIONS = 100
@@ -51,7 +51,7 @@ async def serve_http(
     listening = bound_socket(host, port)
     config = uvicorn.Config(
         http_app(mcp_server(parts), tokens),  # type: ignore[arg-type]
-        http=PromptHeads, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+        http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
     )  # fmt: skip
     server = Server(config)
 
