@@ -187,7 +187,8 @@ def _proved(
         except BottegaError as error:
             return error
 
-    with attempts, ThreadPoolExecutor(len(tried)) as side_by_side, sampler:
+    # The sampler last: of a proof that broke off, attempts may still be under way, and wait for their answers.
+    with sampler, attempts, ThreadPoolExecutor(len(tried)) as side_by_side:
         return list(side_by_side.map(one, tried))
 
 
