@@ -41,7 +41,7 @@ IMPORTS = {
 NEEDED = (
     "backbone/shipped/bottega.difference",
     "skills/shipped/",
-    "agents/prompts/full/write.md",
+    "agents/prompt_templates/full/write.md",
     "app/demo/cheat.py",
     "py.typed",
 )
