@@ -89,11 +89,11 @@ def _products(function: str) -> Callable[[Operands], Iterator[Setting]]:
 
 TILES = (
     (128, 128, 32), (128, 64, 32), (64, 64, 32), (64, 128, 32), (128, 256, 32), (128, 32, 32), (64, 32, 32), (64, 64, 64), (32, 64, 64),
-    (128, 16, 32), (64, 16, 32), (256, 16, 16),
+    (128, 16, 32), (64, 16, 32), (256, 16, 16), (32, 32, 64), (16, 64, 64),
 )  # fmt: skip
 HALF_TILES = (
     (128, 128, 64), (128, 256, 64), (64, 128, 64), (64, 64, 64), (128, 64, 64), (64, 256, 64), (128, 32, 64), (64, 32, 64), (32, 128, 64),
-    (128, 16, 64), (64, 16, 64),
+    (128, 16, 64), (64, 16, 64), (32, 32, 64), (16, 64, 128),
 )  # fmt: skip
 
 
@@ -103,8 +103,8 @@ def _tiles(rows: int, columns: int, depth: int, batch: int, given: Operands) -> 
     fitting = [
         tile
         for tile in (HALF_TILES if given.is_half else TILES)
-        if tile[0] < 2 * max(rows, 32) and max(16, columns) <= 2 * tile[1] * PROCESSORS and tile[1] < 2 * max(columns, 16)
-        if tile[2] < 2 * max(depth, 16) and (tile[1] > 16 or columns <= 32)
+        if tile[0] <= 2 * max(rows, 16) and tile[1] <= 2 * max(columns, 16) and tile[2] <= 2 * max(depth, 16)
+        if (tile[1] > 16 or columns <= 32) and (tile[0] > 16 or rows <= 16)
     ]
     few, more = [], []
     for tile in fitting:
