@@ -172,6 +172,7 @@ def profile_task(
             eager.trim(deadline)
         for _ in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
             options.yield_to_timer()
+        oracle.settled = True
         if profile.large:
             oracle.forget()
     profile.facts = {
