@@ -93,8 +93,8 @@ def test_work_that_begins_while_the_device_is_watched_makes_it_late(barrier: Bar
 
         return barrier.watch(over, time.monotonic() + 10)
 
-    watched(0)
-    assert watched(20_000_000) > 2_000_000 > watched(0)
+    idle = min(watched(0) for _ in range(9))  # others may use the device too
+    assert watched(20_000_000) > 2_000_000 > idle
 
 
 def test_a_device_is_not_watched_for_ever(barrier: Barrier) -> None:
