@@ -27,6 +27,9 @@ TOGETHER = timedelta(minutes=30)
 BETWEEN = timedelta(days=30)
 """How long the leader may be busy between two calls."""
 
+EACH = 8
+"""GPUs of a machine, where a text must name a number."""
+
 
 @dataclass(eq=False)
 class Ranks:
@@ -121,12 +124,13 @@ def open_ranks() -> Iterator[Ranks]:
 
 def require_ranks(settings: ShardingSettings, ranks: Ranks, command: str) -> None:
     """Raises `UsageError` where a run needs more processes than there are."""
-    wanted = settings.ranks or 1
+    wanted, machines = settings.ranks or 1, math.ceil((settings.ranks or 1) / EACH)
     if ranks.size < wanted:
+        nodes = f"--nnodes {machines} --rdzv-backend c10d --rdzv-endpoint HOST " if machines > 1 else ""
         raise UsageError(
-            f"sharding.ranks = {wanted}: these settings need {wanted} GPUs for their memory, and there {'are' if ranks.size > 1 else 'is'} {ranks.size}. "
-            f"Start {wanted}: torchrun --nproc-per-node {min(wanted, 8)}{f' --nnodes {wanted // 8} …' if wanted > 8 else ''} "
-            f"-m bottega {command} …; or take a smaller model, model.lora or sharding.offload=true, and sharding.ranks=none"
+            f"sharding.ranks = {wanted}: these settings need {wanted} GPUs for their memory, and this run has {ranks.size}. Start it as "
+            f"`torchrun {nodes}--nproc-per-node {min(wanted, EACH)} -m bottega {command} …`, or make it smaller (another model, model.lora, "
+            "sharding.offload=true) and set sharding.ranks=none"
         )
     if settings.offload and not ranks.sharded:
         raise UsageError(
