@@ -117,13 +117,3 @@ def test_old_results_go_by_age_and_by_size_and_nothing_that_waits(store: Store) 
     store.prune(3600.0, 1 << 30)
     assert store.get("waits") is not None and store.get("29") is None
     assert store._db.execute("SELECT COUNT(*) FROM texts").fetchone()[0] == 2, "the waiting request's task and candidate"
-
-
-def test_seconds_of_judging_are_of_one_token(store: Store) -> None:
-    store.accept("x", ASKED)
-    begun = store.start("x", "cpu")
-    assert begun is not None
-    store.finish("x", begun[0].attempt, "done", {})
-    store._db.execute("UPDATE requests SET started = ended - 50")
-    since = time.time() - 3600
-    assert 49 < store.judging_seconds("alice", since) < 51 and store.judging_seconds("bob", since) == 0.0

@@ -20,6 +20,8 @@ def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     told: dict[str, Any] = {"id": record.id, "state": record.state, "accepted_at": _moment(record.accepted)}
     if record.state == "queued" and record.id in dispatcher.queue:
         told["ahead"] = dispatcher.queue.ahead(record.id)
+        if reason := dispatcher.withheld(record.token):
+            told["note"] = f"it waits: {reason}"
     if record.device:
         told["device"] = record.device
     if record.started is not None:

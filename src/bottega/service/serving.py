@@ -75,7 +75,7 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
         )
         for device in options.devices
     }
-    dispatcher = Dispatcher(store, judges, tokens.limits_of, options.keeping)
+    dispatcher = Dispatcher(store, judges, tokens, options.keeping)
     tasks = {
         kind: KnownTasks(options.tasks, "cpu" if kind == "cpu" else "gpu")
         for kind in {each.partition(":")[0] for each in judges}

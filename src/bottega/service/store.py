@@ -203,11 +203,11 @@ class Store:
                 values,
             )
 
-    def cancel(self, id: str) -> bool:
+    def cancel(self, id: str, reason: str = "cancelled") -> bool:
         """Also one that runs: what its attempt finds is not kept then."""
         with self._transaction() as db:
-            sql = "UPDATE requests SET state = 'cancelled', ended = ?, error = 'cancelled' WHERE id = ? AND state IN ('queued', 'running')"
-            return bool(db.execute(sql, (time.time(), id)).rowcount)
+            sql = "UPDATE requests SET state = 'cancelled', ended = ?, error = ? WHERE id = ? AND state IN ('queued', 'running')"
+            return bool(db.execute(sql, (time.time(), reason, id)).rowcount)
 
     def recover(self) -> list[Record]:
         """After a start: all that waits, the oldest first. What ran when the last server died waits again, or ends as failed."""
@@ -220,12 +220,6 @@ class Store:
             db.execute("UPDATE requests SET state = 'queued', started = NULL WHERE state = 'running'")
             rows = db.execute(f"SELECT {_COLUMNS} FROM requests WHERE state = 'queued' ORDER BY accepted").fetchall()
             return [_record(row) for row in rows]
-
-    def judging_seconds(self, token: str, since: float) -> float:
-        """That a token's requests have taken since then, running ones included."""
-        sql = "SELECT SUM(COALESCE(ended, ?) - started) FROM requests WHERE token = ? AND started > ? AND (ended > ? OR state = 'running')"
-        with self._lock:
-            return float(self._db.execute(sql, (time.time(), token, since, since)).fetchone()[0] or 0.0)
 
     def bytes(self) -> int:
         """Of what is kept; pages that were freed do not count."""
