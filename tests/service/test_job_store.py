@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bottega.core.errors import UsageError
-from bottega.service.store import Request, Store
+from bottega.service.records import Request
+from bottega.service.store import Store
 
 ASKED = Request("alice", "verdict", ("cpu",), "a task", "task", "a candidate", "candidate", "cpp", '{"quick": true}')
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.service.dispatcher import Dispatcher
-from bottega.service.store import ENDED, Record
+from bottega.service.records import ENDED, Record
 
 PING_SECONDS = 15.0
 
@@ -33,6 +34,13 @@ def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     if record.error:
         told["error"] = record.error
     return told
+
+
+def row_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
+    """A record in a list: without its result, of which only the outcome is told."""
+    told = record_json(dispatcher, replace(record, result=None))
+    told |= {"task": record.task_name, "candidate": record.candidate_name}
+    return told if record.result is None else {**told, "outcome": record.result.get("outcome")}
 
 
 async def events(dispatcher: Dispatcher, record: Record) -> AsyncIterator[str]:

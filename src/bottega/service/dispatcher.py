@@ -29,12 +29,14 @@ from bottega.languages import candidate_from
 from bottega.service.limits import TokenLimits
 from bottega.service.metrics import ServerMetrics
 from bottega.service.queue import FairQueue, Waiting
-from bottega.service.store import ENDED, Record, Request, Store
+from bottega.service.records import ENDED, Kind, Record, Request
+from bottega.service.store import Store
 from bottega.service.usage import Usage
 
 LOG = logging.getLogger(__name__)
 DAY = 86400.0
-PRUNE_SECONDS = 600.0
+PRUNE_SECONDS = 30.0
+"""Short, as whoever sends and cancels keeps filling the disk."""
 LOOK_SECONDS = 2.0
 """Between two looks for tokens that were revoked, or have seconds again."""
 REVOKED = "its token was taken out of the server's token file, so it was cancelled; ask the operator for another token"
@@ -142,6 +144,11 @@ class Dispatcher:
 
     async def get(self, id: str) -> Record | None:
         return await self._stored(self.store.get, id)
+
+    async def listed(self, token: str, kind: Kind, before: Record | None, count: int) -> list[Record]:
+        """A token's own, the newest first, those that came before that one."""
+        since = None if before is None else (before.accepted, before.id)
+        return await self._stored(self.store.listed, token, kind, since, count)
 
     async def changed(self, record: Record, seconds: float) -> Record:
         """The record once it is in another state, or as it is when the time is up or the server stops."""
