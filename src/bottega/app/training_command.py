@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bottega.app.device_host import judge_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -74,6 +76,9 @@ def train_command(
     out: Out = Path("bottega-train"),
     preset: Preset = None,
     config: ConfigFile = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Judge in a Ray cluster: auto, or its address.")
+    ] = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -97,10 +102,16 @@ def train_command(
     from bottega.app.display import display_for
     from bottega.app.training_display import TrainingProgress
     from bottega.train.rl import train
+    from bottega.train.rollout import open_inputs
 
     settings = _settings("rl", out, preset, config, overrides, resume)
-    with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
-        finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
+    with (
+        judge_host(cluster) as host,
+        display_for(TrainingProgress(), f"training in {out}", quiet) as display,
+        stop_after_step(display.say) as stop,
+    ):
+        inputs = partial(open_inputs, host=host)
+        finished = train(settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
