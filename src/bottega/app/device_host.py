@@ -26,7 +26,7 @@ def judge_host(cluster: str | None) -> Iterator[JudgeHost]:
 
 
 @contextmanager
-def device_host(server: str | None, cluster: str | None) -> Iterator[DeviceHost]:
+def device_host(server: str | None, cluster: str | None = None) -> Iterator[DeviceHost]:
     if server is None:
         with judge_host(cluster) as host:
             yield host

@@ -62,9 +62,6 @@ def judge_command(
             "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
         ),
     ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Have it judged in a Ray cluster: auto, or its address.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")] = False,
 ) -> None:
     """Judge a candidate: is it right, is it faster, is it honest?
@@ -96,7 +93,7 @@ def judge_command(
         raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
     if server is None:
         options |= {"require_sandbox": require_sandbox, "checks": checks}
-    with device_host(server, cluster) as host:
+    with device_host(server) as host:
         raise typer.Exit(_judged(host, device, task, candidate, wanted, options, as_json))
 
 

@@ -33,7 +33,7 @@ ERRORS: dict[str, type[BottegaError]] = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class ActorAnswer:
     found: Any = None
     error: str = ""
     """The name of one of `ERRORS`, where there is nothing found."""
@@ -56,7 +56,7 @@ class JudgeActor:
         self._workers = 1
         self._lock = threading.Lock()
         self._judges: dict[str, Judge] = {}
-        self._answers: OrderedDict[str, Future[Answer]] = OrderedDict()
+        self._answers: OrderedDict[str, Future[ActorAnswer]] = OrderedDict()
         self._under_way: dict[str, Cancellation] = {}
 
     def hello(self, workers: Workers) -> dict[str, Any]:
@@ -72,7 +72,9 @@ class JudgeActor:
             "facts": device_facts(self._device).to_json(),
         }
 
-    def do(self, key: str, method: str, defaults: dict[str, Any], given: tuple[Any, ...], options: dict[str, Any]) -> Answer:
+    def do(
+        self, key: str, method: str, defaults: dict[str, Any], given: tuple[Any, ...], options: dict[str, Any]
+    ) -> ActorAnswer:
         """`Judge.method(*given, **options)` of the judge with these defaults; once for a key."""
         with self._lock:
             known = self._answers.get(key)
@@ -99,19 +101,21 @@ class JudgeActor:
 
     def _answer(
         self, key: str, method: str, defaults: dict[str, Any], given: tuple[Any, ...], options: dict[str, Any]
-    ) -> Answer:
+    ) -> ActorAnswer:
         cancellation = Cancellation()
         with self._lock:
             self._under_way[key] = cancellation
         try:
             call: Callable[..., Any] = getattr(self._judge(defaults), method)
             more = {} if method == "ask" else {"cancellation": cancellation}
-            return Answer(call(*given, **options, **more))
+            return ActorAnswer(call(*given, **options, **more))
         except BottegaError as error:
             known = next((name for name, kind in reversed(ERRORS.items()) if isinstance(error, kind)), "JudgeError")
-            return Answer(error=known, text=str(error))
+            return ActorAnswer(error=known, text=str(error))
         except Exception as error:
-            return Answer(error="JudgeError", text=f"an error in the judge, please report it: {type(error).__name__}: {error}")
+            return ActorAnswer(
+                error="JudgeError", text=f"an error in the judge, please report it: {type(error).__name__}: {error}"
+            )
         finally:
             with self._lock:
                 self._under_way.pop(key, None)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from bottega.cluster.address import ClusterAddress, imported, join, leave
+from bottega.cluster.judge_actor import JudgeActor
 from bottega.cluster.pool import ClusterPool
 from bottega.cluster.request_queue import ClusterRequest, content_key
 from bottega.core.candidate import Candidate
@@ -32,8 +33,10 @@ from bottega.judge.settings import Settings
 class ClusterDevices:
     """Use it as a context manager: it ends its judges, and a Ray that it started."""
 
-    def __init__(self, words: str, log: Callable[[str], None] = lambda text: None) -> None:
-        self.cluster, self._log = ClusterAddress.read(words), log
+    def __init__(
+        self, words: str, log: Callable[[str], None] = lambda text: None, actor: type[JudgeActor] = JudgeActor
+    ) -> None:
+        self.cluster, self._log, self._actor = ClusterAddress.read(words), log, actor
         self._joined = join(self.cluster.address)
         self._pools: dict[str, ClusterPool] = {}
 
@@ -85,7 +88,7 @@ class ClusterDevices:
     def _pool(self, device: str) -> ClusterPool:
         kind = self.chosen(device)[0]
         if kind not in self._pools:
-            self._pools[kind] = ClusterPool(self.cluster, kind, self._log)
+            self._pools[kind] = ClusterPool(self.cluster, kind, self._log, self._actor)
         return self._pools[kind]
 
 

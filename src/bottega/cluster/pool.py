@@ -18,7 +18,7 @@ from typing import Any
 
 from bottega.bench.caveats import SAME_MACHINE
 from bottega.cluster.address import ClusterAddress, imported
-from bottega.cluster.judge_actor import Answer, JudgeActor
+from bottega.cluster.judge_actor import ActorAnswer, JudgeActor
 from bottega.cluster.request_queue import ClusterRequest, PlacedJudge, RequestQueue, ended
 from bottega.core.errors import JudgeError, UsageError
 from bottega.judge.cancellation import Cancelled
@@ -56,14 +56,17 @@ Place = tuple[str, int]
 
 
 class ClusterPool:
-    def __init__(self, cluster: ClusterAddress, kind: str, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: ClusterAddress, kind: str, log: Callable[[str], None], actor: type[JudgeActor] = JudgeActor
+    ) -> None:
         """Waits until judges of one make are there."""
-        self.cluster, self.kind, self._log = cluster, kind, log
+        self.cluster, self.kind, self._log, self._actor = cluster, kind, log, actor
         self._ray = imported()
         self._workers: Workers = "auto"
         self._judges: dict[Place, RayJudge] = {}
         self._left_out: set[Place] = set()
         self._failed: dict[Place, float] = {}
+        self._failures, self._last_failure = 0, ""
         self._queue = RequestQueue()
         self._identity: tuple[Any, ...] | None = None
         self._first: RayJudge | None = None
@@ -128,11 +131,10 @@ class ClusterPool:
             waited_for_more = waited_for_more or (now if ready else 0.0)
             if ready and (len(ready) == len(self._judges) or now - waited_for_more > MORE_SECONDS):
                 break
-            if now - begun > OPENING_SECONDS:
-                raise JudgeError(
-                    f"no judge is ready on {self.kind} in the cluster after {OPENING_SECONDS:g} s: others may hold its devices, "
-                    "or Bottega is not installed on its machines; see `ray status`"
-                )
+            hopeless = not self._judges and self._failures >= 2 * max(1, len(self._failed))
+            if hopeless or now - begun > OPENING_SECONDS:
+                why = self._last_failure or "others may hold its devices; see `ray status`"
+                raise JudgeError(f"no judge of the cluster is ready on {self.kind} after {now - begun:.0f} s: {why}")
         self._choose(ready)
 
     def _choose(self, ready: list[RayJudge]) -> None:
@@ -193,7 +195,7 @@ class ClusterPool:
         resources = node["Resources"]
         cores = self._cores(resources)
         needs = {"num_cpus": cores} if self.kind == "cpu" else {"num_cpus": 0, "num_gpus": 1}
-        actor = self._ray.remote(JudgeActor).options(
+        actor = self._ray.remote(self._actor).options(
             **needs,
             max_concurrency=THREADS,
             max_restarts=0,
@@ -208,7 +210,8 @@ class ClusterPool:
         except Exception as error:
             if self._judges.get(place) is judge:
                 self._failed[place] = time.monotonic() + FAILED_SECONDS
-                self._lose(place, judge, f"did not start: {_line(error)}")
+                self._failures, self._last_failure = self._failures + 1, _last_line(error)
+                self._lose(place, judge, f"it did not start: {self._last_failure}")
             return
         self._changed.set()
         if self._identity is not None:
@@ -269,7 +272,7 @@ class ClusterPool:
     async def _run(self, judge: RayJudge, request: ClusterRequest) -> None:
         while True:
             try:
-                answer: Answer = await self._answer(
+                answer: ActorAnswer = await self._answer(
                     judge.actor.do.remote(request.key, request.method, request.defaults, request.given, request.options)
                 )
                 break
@@ -281,7 +284,7 @@ class ClusterPool:
                 if place is not None:
                     self._lose(place, judge, _line(error), error.preempted)
             except Exception as error:
-                answer = Answer(error="JudgeError", text=f"the cluster could not do it: {_line(error)}")
+                answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {_line(error)}")
                 break
             if request not in judge.running:  # it was lost with its judge, and is somebody else's now
                 return
@@ -312,9 +315,9 @@ class ClusterPool:
         machines = " and ".join(dict.fromkeys(node[:8] for node in request.lost_at))
         told = f"The judge was lost {len(request.lost_at)} times while it ran, the last time alone (machines {machines})."
         try:
-            found = Answer(request.blame(told))
+            found = ActorAnswer(request.blame(told))
         except JudgeError as error:
-            found = Answer(error="JudgeError", text=str(error))
+            found = ActorAnswer(error="JudgeError", text=str(error))
         self._settle(request, found)
 
     async def _close(self) -> None:
@@ -331,12 +334,12 @@ class ClusterPool:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _settle(self, request: ClusterRequest, answer: Answer | Exception) -> None:
-        error = answer.exception if isinstance(answer, Answer) else answer
+    def _settle(self, request: ClusterRequest, answer: ActorAnswer | Exception) -> None:
+        error = answer.exception if isinstance(answer, ActorAnswer) else answer
         with contextlib.suppress(InvalidStateError):  # whoever asked has gone
             if error is not None:
                 request.done.set_exception(error)
-            elif isinstance(answer, Answer):
+            elif isinstance(answer, ActorAnswer):
                 request.done.set_result(answer.found)
 
     def _kill(self, judge: RayJudge) -> None:
@@ -354,3 +357,8 @@ class ClusterPool:
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
+
+
+def _last_line(error: Exception) -> str:
+    """Where Ray tells a traceback, the error itself comes last."""
+    return (str(error).strip().splitlines() or [""])[-1][:300]
