@@ -27,7 +27,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, read_events
-from bottega.episodes.optimize import OptimizeFinished, Stop, optimise
+from bottega.episodes.optimize import OptimizeFinished, Stop, optimize
 from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_host import LocalDevices
@@ -127,7 +127,7 @@ def run(
         bell = Stop()
         bells.append(bell) if bells is not None else None
         with opened_run(folder, wanted, resume) as journal:
-            return await optimise(
+            return await optimize(
                 wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, bell, listener, draft_source
             )
 
@@ -312,7 +312,7 @@ def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> Non
             return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
-            assert await optimise(wanted, journal, opening, None, bells[0]) is None
+            assert await optimize(wanted, journal, opening, None, bells[0]) is None
 
     asyncio.run(work())
     assert not (tmp_path / "run").exists()

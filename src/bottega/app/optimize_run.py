@@ -108,7 +108,7 @@ async def run_request(
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report."""
     from bottega.data.drafts import CompilerDrafts
-    from bottega.episodes.optimize import optimise
+    from bottega.episodes.optimize import optimize
     from bottega.skills.default_library import open_library
 
     with contextlib.ExitStack() as stack:
@@ -116,7 +116,7 @@ async def run_request(
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
         display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
-        return await optimise(
+        return await optimize(
             request,
             journal,
             lambda: _client(request, settings, journal.events),

@@ -59,7 +59,7 @@ class Stop:
         self.search.set()
 
 
-async def optimise(
+async def optimize(
     request: OptimizeRequest,
     journal: EpisodeJournal,
     open_speaker: Callable[[], Client],

@@ -27,7 +27,7 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
-from bottega.judge.device_host import LOCAL, DeviceHost
+from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.rewards.selection import turn_rewards
@@ -65,6 +65,8 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language = use_language(rollout.language) if rollout.language else default_language(model_device)
     judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
+    if host is not LOCAL:
+        judge_device = kind_of(judge_device)  # which GPU of this machine the model has says nothing there
     found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
     if not found.tasks:
         told = "; ".join(problem.message for problem in found.problems[:3])
