@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from bottega.judge.device_facts import device_facts
-from bottega.judge.fingerprint import fingerprint
+from bottega.judge.device_host import DeviceHost
 from bottega.service.dispatcher import Dispatcher
 from bottega.service.records import ENDED, Record
 
@@ -58,15 +57,15 @@ async def events(dispatcher: Dispatcher, record: Record) -> AsyncIterator[str]:
         record = await dispatcher.changed(record, PING_SECONDS)
 
 
-def device_rows(dispatcher: Dispatcher) -> list[dict[str, Any]]:
+def device_rows(dispatcher: Dispatcher, host: DeviceHost) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "lanes": judge.lanes,
             "queued": dispatcher.queue.length(name),
             "running": dispatcher.running(name),
-            "facts": device_facts(name).to_json(),
-            "fingerprint": fingerprint(name),
+            "facts": host.facts(name).to_json(),
+            "fingerprint": host.fingerprint(name),
         }
         for name, judge in dispatcher.judges.items()
     ]

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from bottega import __version__
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.foreign_text import one_line
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.service.answers import device_rows, events, metrics_text, record_json, row_json
 from bottega.service.api_page import api_page
@@ -64,6 +65,7 @@ class ServedParts:
     skills: SkillSearch | None = None
     dashboard: Any = None
     """An ASGI application that is served under `/`, behind the same gate."""
+    device_host: DeviceHost = LOCAL
 
 
 def create_app(parts: ServedParts) -> Any:
@@ -158,7 +160,7 @@ def create_app(parts: ServedParts) -> Any:
 
     @app.get("/v1/devices", summary="Devices, what they are, and how long their queues are")
     async def devices() -> dict[str, Any]:
-        return {"devices": await asyncio.to_thread(device_rows, dispatcher)}
+        return {"devices": await asyncio.to_thread(device_rows, dispatcher, parts.device_host)}
 
     @app.get("/metrics", summary="For Prometheus", response_class=PlainTextResponse)
     async def metrics() -> PlainTextResponse:
