@@ -94,6 +94,32 @@ def test_a_clean_stop_is_nobodys_fault(store: Store) -> None:
         assert [record.id for record in store.recover()] == ["x"]
 
 
+def _ended(store: Store, id: str, token: str, size: int) -> None:
+    store.accept(id, replace(ASKED, token=token, candidate=id * size))
+    begun = store.start(id, "cpu")
+    assert begun is not None and store.finish(id, begun[0].attempt, "done", {})
+
+
+def test_nobodys_results_are_pushed_out_by_anothers(store: Store) -> None:
+    for number in range(5):
+        _ended(store, f"b{number}", "bob", 1000)
+    for number in range(300):
+        _ended(store, f"a{number}", "alice", 5000)
+    for number in range(300):
+        store.accept(f"w{number}", replace(ASKED, token="carol", candidate=f"w{number}" * 5000))
+    assert 0 < store.prune(3600.0, 1) < 300, "alice has most of what can be deleted, until she has less than the average"
+    assert all(store.get(f"b{number}") for number in range(5)) and store.get("w0") and store.get("a299") and not store.get("a0")
+    assert list(store.bytes_of()) == ["carol", "alice", "bob"]
+
+
+def test_a_file_from_before_sizes_were_counted_is_taken_over(store: Store) -> None:
+    _ended(store, "x", "alice", 10)
+    store._db.executescript("DROP INDEX by_owners_end; ALTER TABLE requests DROP COLUMN bytes")
+    again = reopened(store)
+    assert again.bytes_of()["alice"] > 0 and again.get("x")
+    store.__dict__.update(again.__dict__)
+
+
 def test_two_servers_do_not_share_a_folder(store: Store) -> None:
     with pytest.raises(UsageError, match="another `bottega serve`"):
         Store(store.path.parent)
