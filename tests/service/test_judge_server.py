@@ -109,7 +109,15 @@ def test_bodies_are_bounded_by_the_token_before_they_are_read(server: Running) -
 
 def test_without_a_valid_token_nothing_is_told(server: Running) -> None:
     _, found = server.post("judge 0 secret", "alice")
-    paths = ["/v1/devices", "/v1/skills?q=x", "/metrics", f"/v1/verdicts/{found['id']}", "/v1/verdicts", "/v1/tasks", "/nothing"]
+    paths = [
+        "/v1/devices",
+        "/v1/skills?q=x",
+        "/metrics",
+        f"/v1/verdicts/{found['id']}",
+        "/v1/verdicts",
+        "/v1/tasks",
+        "/nothing",
+    ]
     for path in paths:
         for header in ({}, {"Authorization": "Bearer alice.wrong"}, {"Authorization": "Basic !"}, {"Authorization": "x"}):
             status, headers, told = server.ask("GET", path, headers=header)

@@ -228,7 +228,9 @@ class Store:
         """A batch, so that nobody waits long for the lock; a token's, or anybody's."""
         whose, values = ("", ()) if token is None else (" AND token = ?", (token,))
         with self._transaction() as db:
-            sql = f"SELECT id, task, candidate FROM requests WHERE ended < ?{whose} AND state IN ('done', 'failed', 'cancelled')"
+            sql = (
+                f"SELECT id, task, candidate FROM requests WHERE ended < ?{whose} AND state IN ('done', 'failed', 'cancelled')"
+            )
             rows = db.execute(f"{sql} ORDER BY ended LIMIT ?", (until, *values, PRUNED_AT_ONCE)).fetchall()
             db.executemany("DELETE FROM requests WHERE id = ?", [(row[0],) for row in rows])
             for text in {text for row in rows for text in row[1:]}:
