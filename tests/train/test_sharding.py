@@ -20,7 +20,6 @@ from bottega.app.training_command import sft_app  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
-from bottega.train.config import read_config  # noqa: E402
 from bottega.train.packing import pack  # noqa: E402
 from bottega.train.ranks import Ranks, require_ranks  # noqa: E402
 from bottega.train.settings import ShardingSettings  # noqa: E402
@@ -32,7 +31,7 @@ HERE = Path(__file__).parent
 def torchrun(count: int, *command: str, restarts: int = 0) -> subprocess.CompletedProcess[str]:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
     return subprocess.run(
-        [*launch, "--max-restarts", str(restarts), *command], capture_output=True, text=True, check=False, timeout=200,
+        [*launch, "--max-restarts", str(restarts), *command], capture_output=True, text=True, check=False, timeout=280,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
@@ -138,7 +137,72 @@ def test_the_command_trains_on_two_ranks_as_on_one(tmp_path: Path) -> None:
     assert all(torch.allclose(two[name], value, atol=1e-4) for name, value in one.items())
 
 
+RL = [
+    "data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3", "rollout.slots=1", "ablations.frozen_library=true",
+    "checkpoint.every=1", "loss.kl=0.1", "rejection.mismatch.on=false",
+]  # fmt: skip
+
+
+def rl_run(folder: Path, ranks: int, moment: str, *overrides: str, restarts: int = 0) -> subprocess.CompletedProcess[str]:
+    folder.mkdir(exist_ok=True)
+    return torchrun(ranks, str(HERE / "killed_run.py"), str(folder), moment, *RL, *overrides, restarts=restarts)
+
+
+CLOCKED = ("seconds", "busy/", "tokens_per_second", "training_tokens_per_second", "memory_gib")
+
+
+def rl_measured(folder: Path) -> dict[str, dict[str, float]]:
+    return {
+        key: {k: v for k, v in values.items() if not k.startswith(CLOCKED)} for key, values in measured(folder / "run").items()
+    }
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    done = rl_run(folder, 2, "none")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["8b-lora", "8b-full", "14b-full"])
-def test_presets_of_large_models_can_be_read(preset: str) -> None:
-    assert read_config("rl", preset).model.name
+@pytest.mark.parametrize("moment", ["logprobs@1", "update@1", "update@0", "save@1", "show@1", "load@1"])
+def test_a_killed_rank_ends_the_run_and_the_same_command_goes_on_to_the_same_numbers(
+    moment: str, two_ranks: Path, tmp_path: Path
+) -> None:
+    """`load@1` is killed while it goes on after a first kill, too."""
+    kills = ["update@0", "load@1"] if moment == "load@1" else [moment]
+    for kill in kills:
+        (tmp_path / "killed").unlink(missing_ok=True)
+        assert rl_run(tmp_path, 2, kill).returncode != 0, "it was not killed"
+    done = rl_run(tmp_path, 2, "none")
+    assert done.returncode == 0, done.stderr
+    assert rl_measured(tmp_path) == rl_measured(two_ranks)
+    one, other = weights(tmp_path / "run"), weights(two_ranks / "run")
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    asked, needed = ((folder / "asked").read_text().count("\n") for folder in (tmp_path, two_ranks))
+    assert asked <= needed + 24, "what was judged before is judged again"
+
+
+@pytest.mark.slow
+def test_torchrun_starts_the_ranks_again_and_the_run_goes_on(two_ranks: Path, tmp_path: Path) -> None:
+    done = rl_run(tmp_path, 2, "update@1", restarts=1)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "killed").exists()
+    assert rl_measured(tmp_path) == rl_measured(two_ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", [[], ["model.lora.rank=8"]], ids=["full", "lora"])
+def test_a_run_goes_on_with_another_number_of_ranks(overrides: list[str], tmp_path: Path) -> None:
+    """From 2 ranks to 1, and then to 4, as one process would have done it, within rounding."""
+    one, many = tmp_path / "one", tmp_path / "many"
+    assert rl_run(one, 1, "none", *overrides).returncode == 0
+    assert rl_run(many, 2, "update@1", *overrides).returncode != 0
+    (many / "killed").unlink()
+    assert rl_run(many, 1, "save@0", *overrides).returncode != 0
+    done = rl_run(many, 4, "none", *overrides)
+    assert done.returncode == 0, done.stderr
+    assert_alike(rl_measured(many), rl_measured(one), rel=1e-3)
+    assert all(torch.allclose(value, weights(one / "run")[name], atol=1e-3) for name, value in weights(many / "run").items())
+    assert (many / "run" / "adapter").is_dir() is bool(overrides)
