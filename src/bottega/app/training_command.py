@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bottega.app.device_host import judge_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -84,6 +86,9 @@ def train_command(
     out: Out = Path("bottega-train"),
     preset: Preset = None,
     config: ConfigFile = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Judge in a Ray cluster: auto, or its address.")
+    ] = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -107,14 +112,22 @@ def train_command(
     from bottega.app.display import display_for
     from bottega.app.training_display import TrainingProgress
     from bottega.train.rl import train
+    from bottega.train.rollout import open_inputs
 
     with _leading() as ranks:
         if ranks is None:
             return
         resume = resume or _restarted(out)
         settings = _settings("rl", out, preset, config, overrides, resume)
-        with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
-            finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks)
+        with (
+            judge_host(cluster) as host,
+            display_for(TrainingProgress(), f"training in {out}", quiet) as display,
+            stop_after_step(display.say) as stop,
+        ):
+            inputs = partial(open_inputs, host=host)
+            finished = train(
+                settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks
+            )
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",

@@ -151,7 +151,7 @@ class RlRun:
             dtype=policy.dtype if policy.device.type == "cuda" else None,
             adopt=self.ranks.sharded,
         )
-        self.phases = share_device(TokenClient(self.backbone))
+        self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
