@@ -87,7 +87,7 @@ class MemoryPlan:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, part.name) for part in fields(self))
+        return float(sum(getattr(self, part.name) for part in fields(self)))
 
     def __str__(self) -> str:
         held = {part.name: getattr(self, part.name) / GIB for part in fields(self)}
