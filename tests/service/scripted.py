@@ -115,7 +115,7 @@ def served(
     file = folder / "tokens.toml"
     texts = {name: add_token(file, name, limits) for name, limits in (tokens or {}).items()}
     known = TokenFile(file) if tokens else NoTokens()
-    dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known.limits_of, keeping or Keeping(grace=0.0))
+    dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known, keeping or Keeping(grace=0.0))
     parts = ServedParts(dispatcher, known, {"cpu": KnownTasks()}, SkillSearch(None, folder / "skills"), dashboard)
     config = uvicorn.Config(
         create_app(parts), port=port, http=PromptConnection, log_level="warning", lifespan="on", timeout_graceful_shutdown=2

@@ -21,6 +21,7 @@ from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.invalid_task import UNUSABLE
+from bottega.judge.machine import Workers
 from bottega.judge.remote_client import PATIENCE, NotFound, ServerClient, token_from_environment
 from bottega.judge.settings import OF_A_REQUEST, Settings
 
@@ -71,13 +72,19 @@ class RemoteDevices:
             return tuple(name for name in self.rows if name.partition(":")[0] == first)
         return (self.named(None),) if words is None else tuple(self.named(word.strip()) for word in words.split(","))
 
+    def workers_of_each(self, workers: Workers, devices: Sequence[str]) -> Workers:
+        return workers  # the server's choice
+
+    def is_here(self, device: str) -> bool:
+        return False
+
     def fingerprint(self, device: str) -> dict[str, Any]:
         return dict(self.rows[self.named(device)]["fingerprint"])
 
     def facts(self, device: str) -> DeviceFacts:
         return DeviceFacts(**self.rows[self.named(device)]["facts"])
 
-    def judge(self, device: str, workers: object = "auto", **defaults: Any) -> RemoteJudge:
+    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RemoteJudge:
         """How many workers there are is the server's choice."""
         return RemoteJudge(self.url, self.token, device, patience=self.patience, fresh=self.fresh, **defaults)
 

@@ -10,8 +10,9 @@ from fastapi import HTTPException
 from bottega.core.foreign_text import one_line
 from bottega.languages import LANGUAGES
 from bottega.service.known_tasks import KnownTasks
+from bottega.service.records import Kind, Request
 from bottega.service.requests import CheckBody, TaskBody, VerdictBody, named
-from bottega.service.store import Kind, Request, Store
+from bottega.service.store import Store
 from bottega.service.tokens import Token
 
 
@@ -42,12 +43,12 @@ class Intake:
         return self._request("check", body, token)
 
     def _request(self, kind: Kind, body: CheckBody, token: Token, **more: str) -> Request:
-        devices = self._devices(body.device)
+        devices = self.devices_named(body.device)
         source, name = self._task(body.task, token, devices[0].partition(":")[0])
         settings = body.settings.text(devices[0])
         return Request(token.name, kind, devices, source, name, settings=settings, priority=body.priority, run=body.run, **more)
 
-    def _devices(self, wanted: str | None) -> tuple[str, ...]:
+    def devices_named(self, wanted: str | None) -> tuple[str, ...]:
         """One that is named, or all of a kind."""
         wanted = wanted or self.devices[0].partition(":")[0]
         kind = tuple(name for name in self.devices if name.partition(":")[0] == wanted)

@@ -14,7 +14,7 @@ from bottega.episodes.writing_settings import WritingSettings
 
 class OptimizeSettings(WritingSettings):
     command: ClassVar[str] = "optimize"
-    flags: ClassVar[tuple[str, ...]] = ("class", "init", "inputs", "device", "backbone", "out", "resume", "json")
+    flags: ClassVar[tuple[str, ...]] = ("class", "init", "inputs", "device", "cluster", "backbone", "out", "resume", "json")
 
     class_name: Annotated[str | None, Field(alias="class")] = None
     """Which class of the file; not needed where there is only one."""
@@ -30,6 +30,8 @@ class OptimizeSettings(WritingSettings):
     """Of a capture or a whole model: how many modules to work on, the costliest first."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
