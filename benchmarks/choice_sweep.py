@@ -30,6 +30,7 @@ from figure import Device, Workers, where
 
 from bottega.compiler.answer_choices import Change, changed
 from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.trusted.judge import TrustedJudge
@@ -38,6 +39,8 @@ TASKS, RESULTS = "tasks.jsonl", "results.jsonl"
 ROUNDS, AGAIN = 12, 24
 """Of all variants together, and of the rule against those that looked best."""
 LOOKS_BETTER = 1.01
+FINALISTS = 2
+"""Single changes that are measured again: the best may turn out to do too little of its own work."""
 AIM = 1.05
 RESAMPLES = 2000
 
@@ -162,12 +165,14 @@ def measured(one: SweepTask, judge: Judging) -> Row:
     tried += [(FUSED, "own kernels with what follows fused", Candidate(one.fused, "triton", one.name))] if one.fused else []
     candidates = {each.id: each for each in (rule, *(candidate for _, _, candidate in tried))}
     found = dict(zip(candidates, judge.judge_many(task, list(candidates.values()), rounds=ROUNDS, profiled=False)))
-    base = _ms(found[rule.id])
     verdict = found[rule.id]
+    if verdict is None:
+        raise JudgeError("the rule's answer has no verdict")
+    base = _ms(verdict)
     row: Row = {
         "task": one.id, "name": one.name, "origin": one.origin, "family": one.family, "dtype": one.dtype, "structure": one.structure,
-        "level": one.level, "operators": one.operators, "rule_ms": base, "outcome": verdict.outcome.value if verdict else "none",
-        "eager_ms": verdict.times_ms.get("eager") if verdict else None, "diagnosis": "" if base or not verdict else verdict.diagnosis[:200],
+        "level": one.level, "operators": one.operators, "rule_ms": base, "outcome": verdict.outcome.value,
+        "eager_ms": verdict.times_ms.get("eager"), "diagnosis": "" if base else verdict.diagnosis[:200],
         "variants": [_told(place, label, found[candidate.id]) for place, label, candidate in tried], "again": [], "winner": [], "gain": 1.0,
     }  # fmt: skip
     if base is None:
@@ -176,7 +181,7 @@ def measured(one: SweepTask, judge: Judging) -> Row:
     better = [place for place, gain in enumerate(gains) if gain > LOOKS_BETTER]
     if not better:
         return row
-    finalists = [[max(better, key=lambda place: gains[place])]]
+    finalists = [[place] for place in sorted(better, key=lambda place: -gains[place])[:FINALISTS]]
     best_of = {tried[place][0]: place for place in sorted(better, key=lambda place: gains[place]) if tried[place][0] != FUSED}
     if len(best_of) > 1:
         finalists.append(list(best_of.values()))

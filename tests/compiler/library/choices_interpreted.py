@@ -86,7 +86,7 @@ def found() -> Iterator[tuple[str, float]]:
             ours = library[name](*given, **named, **choices)
             scale = wanted.double().abs().max().clamp(min=1e-9)
             error = float((ours.double() - wanted.double()).abs().max() / scale) if ours.shape == wanted.shape else float("inf")
-            yield f"{name} {[tuple(t.shape) for t in tensors]} {one.text}", error / (50 if operands.is_half else 1)
+            yield f"{name} {[tuple(t.shape) for t in tensors]} {one.text}", error / (100 if operands.is_half else 1)
         theirs = library[name](*given, **named, own=False)
         yield f"{name} own=False", float((theirs.double() - wanted.double()).abs().max())
 
