@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bottega.compiler.callgraph import CallGraph
@@ -126,7 +126,7 @@ def _by_operands(tree: ast.Module, calls: Sequence[ast.Call], graph: CallGraph) 
         result: list[Shape] = [tensors[results[id(call)]][0]] if results.get(id(call)) in tensors else []
         if name.startswith("conv") and not result:
             continue
-        options = {key: value.value for key, value in given.items() if isinstance(value, ast.Constant)}
+        options: dict[str, object] = {key: value.value for key, value in given.items() if isinstance(value, ast.Constant)}
         options |= {
             key: -value.operand.value
             for key, value in given.items()
@@ -152,7 +152,7 @@ def _kind(launch: ast.Call) -> str:
     if {"ROWS", "COLUMNS"} <= words.keys() and ast.unparse(words["ROWS"]) == "height":
         return ROWS
     block = words.get("BLOCK")
-    if isinstance(block, ast.Constant) and grid == f"(triton.cdiv(n, {block.value}),)":
+    if isinstance(block, ast.Constant) and grid == f"(triton.cdiv(n, {ast.unparse(block)}),)":
         return ELEMENTS
     if block is not None and ast.unparse(block).startswith("triton.next_power_of_2(") and "cdiv" not in grid:
         return ROW
@@ -200,7 +200,12 @@ def _launch_changes(kind: str, launches: Sequence[ast.Call], text: _Text) -> Ite
 
 
 def _change(
-    kind: str, label: str, spans: Iterable[Sequence[Span]], launches: Sequence[ast.Call], values: dict[str, object], text: _Text
+    kind: str,
+    label: str,
+    spans: Iterable[Sequence[Span]],
+    launches: Sequence[ast.Call],
+    values: Mapping[str, object],
+    text: _Text,
 ) -> Change:
     """With the warps of every launch."""
     given = [_keywords(launch).get("num_warps") for launch in launches]
