@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
-from bottega.train.rollouts_ahead import RolloutsAhead
+from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
@@ -182,7 +182,7 @@ class RlRun:
 
     # one step
 
-    def roll(self, number: int, begun: Callable[[], None], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> RolledStep:
+    def roll(self, number: int, begun: Callable[[], None], wait: Wait) -> RolledStep:
         """Draw and judge a step's episodes, with the newest weights that there are."""
         watch = Stopwatch(self.busy)
         with watch.stage("weights"):

@@ -12,16 +12,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-Rolled_co = TypeVar("Rolled_co", covariant=True)
 Result = TypeVar("Result")
-
-
-class RollOut(Protocol[Rolled_co]):
-    def __call__(self, step: int, begun: Callable[[], None], wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> Rolled_co:
-        """`begun` is to be called once the weights of the step are there, `wait` to run what is asynchronous."""
-        ...
+Wait = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Runs what is asynchronous, to its end."""
+RollOut = Callable[[int, Callable[[], None], Wait], Result]
+"""(step, what to call once its weights are there, how to wait) to what the step came to."""
 
 
 class RolloutsAhead(Generic[Result]):

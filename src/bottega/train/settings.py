@@ -334,6 +334,7 @@ class Config(Section):
         if self.rollout.staleness and mismatch.on and mismatch.high < LEAST_HIGH_WHEN_STALE:
             raise ValueError(
                 f"rollout.staleness = {self.rollout.staleness} draws by older weights, and rejection.mismatch.high = {mismatch.high:g} would "
-                "drop nearly all of it: set rejection.mismatch.low=0.5 rejection.mismatch.high=2, or rejection.mismatch.on=false; loss.truncate corrects the rest"
+                "drop nearly all of it: set rejection.mismatch.low=0.5 rejection.mismatch.high=2, or rejection.mismatch.on=false; "
+                "loss.truncate corrects the rest"
             )
         return self
