@@ -16,7 +16,7 @@ from bottega.app.optimize_run import search, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.errors import UsageError
-from bottega.core.verdict import BEST
+from bottega.core.verdict import BEST, interval_text
 from bottega.episodes.delivery.result import Interval
 from bottega.episodes.request import next_folder
 from bottega.tasks.module import Wanted, open_module
@@ -173,4 +173,4 @@ def show_finished(finished: OptimizeFinished) -> None:
 
 def speed_line(name: str, claim: Interval, fastest: str) -> str:
     which = f"{name}, which is {fastest} here" if name == BEST and fastest else name
-    return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
+    return f"{claim.point:.2f}× the speed of {which} (99 % interval {interval_text(claim.low, claim.high)})"
