@@ -38,6 +38,7 @@ from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
 from bottega.train.learner import Learner
 from bottega.train.loss import means, measures
+from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.packing import TrainPack
 from bottega.train.policy import with_logprobs
@@ -138,6 +139,7 @@ class RlRun:
         self.reward = reward_of(config)
         self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
+        require_memory(loaded.model.config, config, self.ranks)
         self.learner = Learner.begin(
             config, loaded.model, self.ranks, temperature=config.rollout.temperature, reference=bool(config.loss.kl)
         )
@@ -147,6 +149,7 @@ class RlRun:
             slots=config.rollout.slots,
             cache_tokens=config.rollout.cache_tokens,
             dtype=policy.dtype if policy.device.type == "cuda" else None,
+            adopt=self.ranks.sharded,
         )
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
