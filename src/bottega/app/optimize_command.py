@@ -119,6 +119,8 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
         any_found = bool(found)
         told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
         lines = [*(f"{each.text}: {each.folder / 'optimized.py'}" for each in found)] or ["No module was made surely faster."]
+    elif settings.server is not None:
+        raise UsageError("--server: a whole model is measured on this machine; give one module of it, or leave --server out")
     else:
         model, inputs = optimize_model.open_model(word, wanted, settings.device)
         done = optimize_model.optimize_model(model, inputs, settings.out, settings)

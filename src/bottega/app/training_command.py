@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -120,7 +120,7 @@ def train_command(
         resume = resume or _restarted(out)
         settings = _settings("rl", out, preset, config, overrides, resume)
         with (
-            judge_host(cluster) as host,
+            device_host(cluster=cluster) as host,
             display_for(TrainingProgress(), f"training in {out}", quiet) as display,
             stop_after_step(display.say) as stop,
         ):
