@@ -52,6 +52,10 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         bottega optimize bottega-capture minutes=30
         bottega optimize hf:./my-llama --device cuda baseline=compile
 
+    On a GPU that this machine does not have, by a `bottega serve` that does: the search runs here, kernels are judged there.
+
+        bottega optimize model.py --class Block --inputs "torch.randn(8, 512)" --server https://judge.example.org --device cuda
+
     Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
     are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
 
