@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -135,7 +135,7 @@ def train_command(
             if ranks is not None:
                 finished = _on_cluster(cluster, "rl", settings, out, ranks, resume, display.hear, stop)
             else:
-                with judge_host(cluster) as host:
+                with device_host(cluster=cluster) as host:
                     inputs = partial(open_inputs, host=host)
                     finished = train(
                         settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=own

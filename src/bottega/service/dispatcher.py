@@ -22,6 +22,7 @@ from bottega.core.errors import BottegaError, TaskError
 from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.delivery.final import ENTRY as PROBE_ENTRY
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.invalid_task import unusable
@@ -55,6 +56,7 @@ class JudgeOfDevice(Protocol):
     def lanes(self) -> int: ...
     def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation, **options: Any) -> Verdict: ...
     def fitness(self, task: Task, *, cancellation: Cancellation, **options: Any) -> dict[str, Any]: ...
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]: ...
     def close(self) -> None: ...
 
 
@@ -362,7 +364,18 @@ def _judged(judge: JudgeOfDevice, request: Request, cancellation: Cancellation) 
         candidate = Candidate(request.candidate, named, request.candidate_name)
         verdict = judge.judge(task, candidate, cancellation=cancellation, **options)
         return strict(verdict.to_json()), verdict.task_id
+    if request.kind == "probe":
+        return _probed(judge, request, cancellation, options), ""
     try:
         return strict(judge.fitness(task, cancellation=cancellation, **options)), task.id
     except TaskError as error:
         return unusable(str(error)), ""
+
+
+def _probed(judge: JudgeOfDevice, request: Request, cancellation: Cancellation, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        given = {"source": request.task, "delivered": request.candidate, **options}
+        found: dict[str, Any] = strict({"found": judge.ask(PROBE_ENTRY, request.task_name, cancellation=cancellation, **given)})
+        return found
+    except TaskError as error:
+        return {"failed": str(error)}
