@@ -102,7 +102,7 @@ def train(
         journal.listeners.append(on_event)
         on_event(run.begun(begin))
         ahead = RolloutsAhead(run.roll, config.rollout.staleness, run.steps)
-        open_things.callback(lambda: [rolled.log.close() for rolled in ahead.close()])
+        open_things.callback(ahead.close, lambda rolled: rolled.log.close())
         with Metrics(journal, config.log) as metrics:
             for step in range(begin + 1, run.steps + 1):
                 values, note = run.learn(ahead.take(step))

@@ -42,18 +42,19 @@ class RolloutsAhead(Generic[Result]):
             begun[0].wait()
         return found
 
-    def close(self) -> list[Result]:
-        """End what is under way; what was rolled out and not taken."""
+    def close(self, drop: Callable[[Result], None] = lambda rolled: None) -> None:
+        """End what is under way. `drop` is given what was rolled out and not taken."""
         if self._thread is None:
-            return []
+            return
         with self._lock:
             self._closing = True
             if self._under_way is not None:
                 loop, task = self._under_way
                 loop.call_soon_threadsafe(task.cancel)
         self._thread.shutdown(cancel_futures=True)
-        done = [future for future in self._steps.values() if not future.cancelled() and future.exception() is None]
-        return [future.result() for future in done]
+        for future in self._steps.values():
+            if not future.cancelled() and future.exception() is None:
+                drop(future.result())
 
     def _begin(self, step: int) -> threading.Event | None:
         if step in self._steps or self._thread is None:
