@@ -1,0 +1,3 @@
+from bottega.lineage.rule import Rule
+
+RULES: tuple[Rule, ...] = ()
