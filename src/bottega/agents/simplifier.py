@@ -31,7 +31,9 @@ hardware: the same for hardware, or none
 technique: how to put it in, in two or three sentences
 failures: what goes wrong when these conditions do not hold
 Then give the whole file without the optimisation in one ```python block. Answer `none` where nothing is left to remove."""
-FORM = "Describe one optimisation as key: value lines, then give the whole file without it in one ```python block; or answer none."
+FORM = (
+    "Describe one optimisation as key: value lines, then give the whole file without it in one ```python block; or answer none."
+)
 SHOWN = 4
 LONGEST_REFUSAL = 240
 

@@ -130,8 +130,16 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
         journal.begin(terms)
         if not settings.as_json:
             journal.listeners.append(_show)
-        options = {"baselines": (settings.baseline,), "quick": settings.quick, "precision": settings.precision}
-        judge = stack.enter_context(Judge(settings.device, workers=1, timeout=settings.timeout, **options))
+        judge = stack.enter_context(
+            Judge(
+                settings.device,
+                workers=1,
+                timeout=settings.timeout,
+                baselines=(settings.baseline,),
+                quick=settings.quick,
+                precision=settings.precision,
+            )
+        )
         propose, redo = by_rules(rules), by_rules_or_example(rules)
         if settings.backbone:
             client, prompts = open_backbone(settings.backbone), Prompts(prompt_style(settings.backbone))

@@ -76,7 +76,9 @@ def finished_card(
     at_place = step.attempt.effect
     device = str(verdict.fingerprint.get("device", "")) or "this machine"
     effect = (
-        f"{at_place.text} at its place in {kernel} on {device}" if at_place else f"not timed in {kernel}: shown to be right only"
+        f"{at_place.text} at its place in {kernel} on {device}"
+        if at_place
+        else f"not timed in {kernel}: shown to be right only"
     )
     effect += f". Done again from this card: {trip.text}."
     state = "verified" if trip.verified else "not verified"
@@ -86,7 +88,9 @@ def finished_card(
         effect=one_line(effect, LONGEST),
         failures=(*card.failures, *_risks(step, lineage.refused, pairs))[:MOST_FAILURES],
         relations=relations,
-        provenance=Provenance(ORIGIN, f"{kernel}, step {step.number} of {len(lineage.steps)}"[:LONGEST], lineage.task.id, claimed),
+        provenance=Provenance(
+            ORIGIN, f"{kernel}, step {step.number} of {len(lineage.steps)}"[:LONGEST], lineage.task.id, claimed
+        ),
         reason=one_line(f"{state} by round trip: {trip.text}", LONGEST),
     )
 

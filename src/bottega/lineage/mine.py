@@ -61,7 +61,9 @@ def mine(
     judged, task = JudgedKernels(journal, judge), expert.task
     verdict = judged.verdict(task, expert.source)
     if not verdict.outcome.accepted:
-        raise UsageError(f"{expert.name}: the expert kernel itself is {verdict.outcome.value} on {task.label}: {verdict.diagnosis}")
+        raise UsageError(
+            f"{expert.name}: the expert kernel itself is {verdict.outcome.value} on {task.label}: {verdict.diagnosis}"
+        )
 
     def keep(step: Step) -> None:
         journal.once(f"step/{step.number}", lambda: {"step": step.to_json()})
@@ -94,9 +96,14 @@ def mine(
         for trip in trips
     ]
     tasks = {False: task, **({True: sibling.task} if sibling else {})}
-    plain = {False: judged.verdict(task, lineage.plain), **({True: judged.verdict(sibling.task, sibling.plain)} if sibling else {})}
+    plain = {
+        False: judged.verdict(task, lineage.plain),
+        **({True: judged.verdict(sibling.task, sibling.plain)} if sibling else {}),
+    }
     lines = [
-        json.dumps({**card.to_json(), "evidence": trials_of(card, trip, tasks, verdict, plain)}, ensure_ascii=False, sort_keys=True)
+        json.dumps(
+            {**card.to_json(), "evidence": trials_of(card, trip, tasks, verdict, plain)}, ensure_ascii=False, sort_keys=True
+        )
         for card, trip in zip(finished, trips)
         if worth_a_card(steps[trip.number])
     ]

@@ -36,7 +36,14 @@ TRIES = 3
 
 class ModelSteps:
     def __init__(
-        self, client: Client, journal: LineageJournal, task: Task, language: str, device: DeviceFacts, prompts: Prompts, max_tokens: int
+        self,
+        client: Client,
+        journal: LineageJournal,
+        task: Task,
+        language: str,
+        device: DeviceFacts,
+        prompts: Prompts,
+        max_tokens: int,
     ) -> None:
         self.client, self.journal, self.task, self.language = client, journal, task, language
         self.device, self.prompts, self.max_tokens = device, prompts, max_tokens
@@ -66,7 +73,9 @@ class ModelSteps:
 
     def redo(self, card: Skill, task: Task, plain: str) -> Iterator[Edit]:
         """The writer's own prompt, with the card and the plain kernel in it."""
-        begun = EarlierTurn(plain, "A plain version, to begin from.", "It is right. Make it faster with the skill.", "same", None)
+        begun = EarlierTurn(
+            plain, "A plain version, to begin from.", "It is right. Make it faster with the skill.", "same", None
+        )
         given = writer.WriterInput(task, self.language, self.device, (card,), (begun,), begun)
         room = min(self.client.context - self.max_tokens, int(self.client.context * PROMPT_SHARE))
         messages = writer.messages(given, self.prompts, PromptBudget(max(room, 256), self.client.count_tokens))

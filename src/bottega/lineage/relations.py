@@ -44,6 +44,8 @@ def learned(steps: Sequence[Step], needed: dict[int, tuple[str, ...]], pairs: Se
         requires = [name for name in (*step.opened, *needed.get(step.number, ())) if name != own]
         against = [other for one, other in sorted(conflicts) if one == own and other != own]
         found[step.number] = Relations(
-            tuple(dict.fromkeys(requires)), (step.provided[:120],), tuple(name for name in dict.fromkeys(against) if name not in requires)
+            tuple(dict.fromkeys(requires)),
+            (step.provided[:120],),
+            tuple(name for name in dict.fromkeys(against) if name not in requires),
         )
     return found

@@ -126,7 +126,8 @@ def round_trip(
     alone: dict[int, Attempt] = {}
     for step in reversed(steps):
         card = cards[step.number]
-        own, needed = redone(judged, redo, card, task, plain), ()
+        own = redone(judged, redo, card, task, plain)
+        needed: tuple[str, ...] = ()
         if own is not None and own.correct:
             alone[step.number] = own
         else:

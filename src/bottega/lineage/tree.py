@@ -34,9 +34,7 @@ class RecordedLineage:
 
 def recorded(records: Mapping[str, Record]) -> RecordedLineage:
     walked = records.get("walked", {})
-    steps: Sequence[Any] = walked.get("steps") or [
-        record["step"] for key, record in records.items() if key.startswith("step/")
-    ]
+    steps: Sequence[Any] = walked.get("steps") or [record["step"] for key, record in records.items() if key.startswith("step/")]
     pairs = [
         PairAttempt(pair["first"], pair["second"], Attempt.from_json(pair["together"]), Attempt.from_json(pair["better_alone"]))
         for pair in records.get("pairs", {}).get("pairs", [])

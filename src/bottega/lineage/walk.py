@@ -123,12 +123,8 @@ def _with_opened(steps: Sequence[Step], refusals: _Refusals, possible: Mapping[s
     for place, step in enumerate(steps):
         opened = []
         for later in steps[place + 1 :]:
-            refused_before = any(
-                number == place and attempt.feature == later.feature for number, attempt in refusals.found
-            )
-            refused_after = any(
-                number > place and attempt.feature == later.feature for number, attempt in refusals.found
-            )
+            refused_before = any(number == place and attempt.feature == later.feature for number, attempt in refusals.found)
+            refused_after = any(number > place and attempt.feature == later.feature for number, attempt in refusals.found)
             found_before = later.feature in possible.get(step.before, set())
             found_after = later.feature in possible.get(step.plain, set())
             if (refused_before and not refused_after) or (not found_before and found_after):

@@ -69,7 +69,7 @@ def undo_one_pass(text: str) -> Iterator[Change]:
     """A loop that makes several sums becomes a loop for each."""
     plain = blanked(text)
     for loop in loops(text):
-        inside = [span for span in statements(text, loop.body)]
+        inside = list(statements(text, loop.body))
         kinds = [_SUM.fullmatch(span.of(plain).strip()) for span in inside]
         sums = [match["name"] for match in kinds if match]
         helping = [bool(_DECLARATION.fullmatch(span.of(plain).strip())) for span in inside]
@@ -96,9 +96,7 @@ def undo_one_pass(text: str) -> Iterator[Change]:
 
 def _for_one(pragma: str, name: str, every: list[str]) -> str:
     """The pragma with a reduction of this sum alone."""
-    return re.sub(
-        r"(reduction\(\s*\+\s*:)([^)]*)\)", lambda found: f"{found[1]} {name})" if name in found[2] else "", pragma
-    )
+    return re.sub(r"(reduction\(\s*\+\s*:)([^)]*)\)", lambda found: f"{found[1]} {name})" if name in found[2] else "", pragma)
 
 
 def redo_one_pass(text: str, value: str) -> Iterator[Change]:
@@ -133,7 +131,9 @@ def undo_epilogue(text: str) -> Iterator[Change]:
     helpers = {each.name for each in functions(text) if not each.exported}
     for found in _STORE.finditer(plain):
         around = [loop for loop in every if loop.body.start <= found.start() < loop.body.end]
-        body = next((each.body for each in functions(text) if each.exported and each.body.start <= found.start() < each.body.end), None)
+        body = next(
+            (each.body for each in functions(text) if each.exported and each.body.start <= found.start() < each.body.end), None
+        )
         if found["function"] not in helpers or not around or body is None or "\n\n" in found[0]:
             continue
         named = [loop for loop in around if re.search(rf"\b{loop.variable(text)}\b", found["at"])]
@@ -142,14 +142,24 @@ def undo_epilogue(text: str) -> Iterator[Change]:
             continue
         bounds = " ".join(loop.header.of(text) for loop in named)
         known = body.of(text)[: outer.begin - body.start]
-        local = re.findall(r"\b(?:float|int64_t|int|const float\s*\*|float\s*\*)\s+(\w+)\s*=", text[outer.span.start : found.start()])
-        if any(re.search(rf"\b{name}\b", bounds + found["array"]) and name not in known for name in local if name not in [loop.variable(text) for loop in named]):
+        local = re.findall(
+            r"\b(?:float|int64_t|int|const float\s*\*|float\s*\*)\s+(\w+)\s*=", text[outer.span.start : found.start()]
+        )
+        if any(
+            re.search(rf"\b{name}\b", bounds + found["array"]) and name not in known
+            for name in local
+            if name not in [loop.variable(text) for loop in named]
+        ):
             continue
         nest = "".join(f"{'  ' * (depth + 1)}for ({loop.header.of(text)})\n" for depth, loop in enumerate(named))
         tail = f"\n{nest}{'  ' * (len(named) + 1)}{found['array']}[{found['at']}] = {found['function']}({found['array']}[{found['at']}]);"
         inside = Span(*found.span("inside"))
         store = (Span(found.start("function"), found.end()), f"{inside.of(text)};")
-        yield replaced(text, [store, (Span(outer.span.end, outer.span.end), tail)]), function_at(text, found.start()), found["function"]
+        yield (
+            replaced(text, [store, (Span(outer.span.end, outer.span.end), tail)]),
+            function_at(text, found.start()),
+            found["function"],
+        )
 
 
 def redo_epilogue(text: str, value: str) -> Iterator[Change]:

@@ -12,7 +12,9 @@ from bottega.lineage.rule import Rule, Technique, conditions
 _RESTRICT = re.compile(r"\s*\b__restrict(?:__)?\b")
 _POINTER = re.compile(r"\*\s*(?=\w+\s*(?:,|$))")
 _ALIGNED = re.compile(r"\balignas\((?P<bytes>\d+)\)\s*")
-_LOCAL = re.compile(r"^(?P<indent>[ \t]+)(?=(?:float|double|int32_t|int64_t|uint16_t)\s+\w+\[[^\]]+\](?:\[[^\]]+\])?\s*(?:=|;))", re.M)
+_LOCAL = re.compile(
+    r"^(?P<indent>[ \t]+)(?=(?:float|double|int32_t|int64_t|uint16_t)\s+\w+\[[^\]]+\](?:\[[^\]]+\])?\s*(?:=|;))", re.M
+)
 _PREFETCH = re.compile(r"^[ \t]*(?:if\s*\([^\n;]*\)\s*)?__builtin_prefetch\([^;\n]*;\n", re.M)
 _ROW = re.compile(r"^(?P<indent>[ \t]*)const\s+\w+\s*\*\s*(?:__restrict__\s+)?\w+\s*=\s*(?P<place>[^;\n]+);\n", re.M)
 _FILL = re.compile(r"(?P<name>\w+)\[(?P<at>[^\[\]]+)\]\s*=\s*(?P<value>[^;=]+);")
@@ -79,7 +81,10 @@ def undo_staging(text: str) -> Iterator[Change]:
         variable = loop.variable(text)
         if fill is None or not variable or fill["at"].strip() != variable or fill["name"] in fill["value"]:
             continue
-        name, declared = fill["name"], re.compile(rf"^[ \t]*(?:alignas\(\d+\)\s*)?(?:float|double|std::vector<\w+>)\s+{fill['name']}\b[^;\n]*;\n", re.M)
+        name, declared = (
+            fill["name"],
+            re.compile(rf"^[ \t]*(?:alignas\(\d+\)\s*)?(?:float|double|std::vector<\w+>)\s+{fill['name']}\b[^;\n]*;\n", re.M),
+        )
         declaration = declared.search(text)
         if declaration is None:
             continue
@@ -87,7 +92,10 @@ def undo_staging(text: str) -> Iterator[Change]:
         reads = []
         for read in re.finditer(rf"\b{name}\[", plain):
             end = closing(plain, read.end() - 1)
-            if not loop.span.start <= read.start() < loop.span.end and not declaration.start() <= read.start() < declaration.end():
+            if (
+                not loop.span.start <= read.start() < loop.span.end
+                and not declaration.start() <= read.start() < declaration.end()
+            ):
                 reads.append((Span(read.start(), end), text[read.end() : end - 1]))
         if not reads or re.search(rf"\b{name}\b(?!\[)", _without(plain, [edit[0] for edit in edits])):
             continue
@@ -131,7 +139,7 @@ PREFETCH = cpp_rule(
         "prefetch",
         "Ask for the next row while this one is worked on, where the hardware cannot guess where it lies.",
         "An outer loop that makes a pointer to its row, above all through an index table.",
-        "Behind the row's pointer, call `__builtin_prefetch` with the address that the next turn will have. A prefetch of a wild address does no harm.",
+        "Behind the row's pointer, call `__builtin_prefetch` with the address that the next turn will have. A wild address does no harm.",
         conditions(pipeline="The next turn's address is known now.", hardware="Memory latency bound: rows of a few cache lines."),
         ("On long contiguous rows the hardware does it already, and the instructions are wasted.",),
         ("prefetch", "latency"),

@@ -55,9 +55,7 @@ def undo_reciprocal(text: str) -> Iterator[Change]:
         if uses and len(uses) == named:
             whole = Span(*found.span())
             edits = [(whole, f"const float {found['name']} = {text[found.start('of') : found.end('of')]};")]
-            edits += [
-                (Span(found.end() + use.start(), found.end() + use.end()), f" / {found['name']}") for use in uses
-            ]
+            edits += [(Span(found.end() + use.start(), found.end() + use.end()), f" / {found['name']}") for use in uses]
             yield replaced(text, edits), function_at(text, found.start()), found["name"]
             return
 
@@ -152,7 +150,7 @@ EXPONENTIAL = cpp_rule(
         "fast_exp",
         "An exponential made of products and sums, which runs in vector lanes where the library's does not.",
         "`std::exp` in an inner loop: softmax, sigmoid, swish, cross-entropy.",
-        "Split the argument into a power of two and a rest, evaluate a polynomial of degree six on the rest, and build the power of two from its bits. "
+        "Split the argument into a power of two and a rest, evaluate a polynomial of degree six on it, and build the power of two from its bits. "
         "Clamp the argument so that the bits stay in range. The loop around it then takes `omp simd`.",
         conditions(data_types="float; good to 2 units in the last place, without infinities and NaN.", hardware="Vector fused multiply-add."),
         ("Without the clamp, large negative arguments (masked scores) give wild bits instead of zero.",),

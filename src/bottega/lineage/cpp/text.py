@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 _HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 _FOR = re.compile(r"\bfor\s*\(")
-_FUNCTION = re.compile(r"(?P<mark>extern\s+\"C\"\s+|static\s+inline\s+|inline\s+static\s+|static\s+)(?P<type>[\w:<>\s*&]*?)\b(?P<name>\w+)\s*\(")
+_FUNCTION = re.compile(
+    r"(?P<mark>extern\s+\"C\"\s+|static\s+inline\s+|inline\s+static\s+|static\s+)(?P<type>[\w:<>\s*&]*?)\b(?P<name>\w+)\s*\("
+)
 _VARIABLE = re.compile(r"^\s*(?:const\s+)?(?:[\w:]+\s+)+(\w+)\s*=")
 
 
@@ -196,7 +198,10 @@ def embedded_texts(source: str) -> list[tuple[Span, str]]:
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and 'extern "C"' in node.value and source.isascii():
-            start, end = starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+            start, end = (
+                starts[node.lineno - 1] + node.col_offset,
+                starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0),
+            )
             literal = source[start:end]
             quoted = re.match(r'r?("""|\'\'\')', literal)
             if quoted and literal[quoted.end() : -3] == node.value:
