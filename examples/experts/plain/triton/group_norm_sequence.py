@@ -10,7 +10,7 @@ from torch import nn
 def group_norm(x, weight, bias, y, channels, length, groups, eps, BLOCK: tl.constexpr):
     group = tl.program_id(0)
     size = channels // groups * length
-    base = group.to(tl.int64) * size
+    base = group * size
     total = 0.0
     for start in range(0, size, BLOCK):
         at = start + tl.arange(0, BLOCK)

@@ -13,7 +13,7 @@ def logsumexp(x, y, columns, BLOCK: tl.constexpr):
     total = 0.0
     for start in range(0, columns, BLOCK):
         at = start + tl.arange(0, BLOCK)
-        values = tl.load(x + row.to(tl.int64) * columns + at, mask=at < columns, other=-float("inf"))
+        values = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf"))
         highest = tl.maximum(peak, tl.max(values, axis=0))
         total = total * tl.exp(peak - highest) + tl.sum(tl.exp(values - highest), axis=0)
         peak = highest

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bottega.lineage.cpp.rewriting import Change, cpp_rule
-from bottega.lineage.cpp.text import Loop, Span, blanked, function_at, functions, loops, replaced, statements
+from bottega.lineage.cpp.text import ForLoop, Span, blanked, function_at, functions, loops, replaced, statements
 from bottega.lineage.rule import Rule, Technique, conditions
 
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:int|int32_t|int64_t|long)\s+(?P<name>\w+)\s*=\s*(?P<value>\d+)\s*;")
@@ -15,11 +15,19 @@ _DECLARATION = re.compile(r"const\s+[\w:]+\s+\w+\s*=\s*[^;]+;")
 _INDEX = re.compile(r"\[([^\[\]]+)\]")
 _STORE = re.compile(r"(?P<array>\w+)\[(?P<at>[^\[\]]+)\]\s*=\s*(?P<function>\w+)\((?P<inside>[^;]+)\);")
 _TAIL = re.compile(r"(?P<array>\w+)\[(?P<at>[^\[\]]+)\]\s*=\s*(?P<function>\w+)\((?P=array)\[(?P=at)\]\);")
+_LOCAL = re.compile(r"\b(?:float|double|int|int64_t)\s*\*?\s+(\w+)\s*=")
+_HEADERS = re.compile(r"(?:for\s*\([^()]*\)\s*\{?\s*)+")
 _PLAIN_STORE = r"\b{array}\[[^\[\]]+\]\s*=\s*(?P<value>[^;=]+);"
 
 
+def _steps(text: str) -> list[re.Match[str]]:
+    """Constants that a loop steps by; others are sizes of arrays, which a smaller number would overflow."""
+    plain = blanked(text)
+    return [found for found in _CONSTANT.finditer(plain) if re.search(rf"\+=\s*{found['name']}\b", plain)]
+
+
 def undo_tile(text: str) -> Iterator[Change]:
-    for found in _CONSTANT.finditer(blanked(text)):
+    for found in _steps(text):
         if int(found["value"]) > 1:
             span = Span(*found.span("value"))
             yield replaced(text, [(span, "1")]), found["name"], f"{found['name']}={found['value']}"
@@ -27,12 +35,12 @@ def undo_tile(text: str) -> Iterator[Change]:
 
 def redo_tile(text: str, value: str) -> Iterator[Change]:
     name, _, count = value.partition("=")
-    found = [each for each in _CONSTANT.finditer(blanked(text)) if each["value"] == "1"]
+    found = [each for each in _steps(text) if each["value"] == "1"]
     for each in sorted(found, key=lambda each: each["name"] != name):
         yield replaced(text, [(Span(*each.span("value")), count)]), each["name"], value
 
 
-def _nested(text: str) -> Iterator[tuple[Loop, Loop]]:
+def _nested(text: str) -> Iterator[tuple[ForLoop, ForLoop]]:
     """A loop, and the one that is all of its body."""
     every = loops(text)
     for outer in every:
@@ -131,44 +139,34 @@ def undo_epilogue(text: str) -> Iterator[Change]:
     helpers = {each.name for each in functions(text) if not each.exported}
     for found in _STORE.finditer(plain):
         around = [loop for loop in every if loop.body.start <= found.start() < loop.body.end]
-        body = next(
-            (each.body for each in functions(text) if each.exported and each.body.start <= found.start() < each.body.end), None
-        )
-        if found["function"] not in helpers or not around or body is None or "\n\n" in found[0]:
+        named = [loop for loop in around if loop.variable(text) and re.search(rf"\b{loop.variable(text)}\b", found["at"])]
+        inside = [each for each in functions(text) if each.exported and each.body.start <= found.start() < each.body.end]
+        written = inside and re.search(rf"\b{found['array']}\b", inside[0].arguments.of(text))
+        if found["function"] not in helpers or not named or not written:
             continue
-        named = [loop for loop in around if re.search(rf"\b{loop.variable(text)}\b", found["at"])]
-        outer = around[0]
-        if not named or any(not loop.variable(text) for loop in named):
+        outer = named[0]
+        wanted = " ".join([found["at"], *(loop.header.of(text) for loop in named)])
+        own = {loop.variable(text) for loop in named}
+        local = set(_LOCAL.findall(plain[outer.span.start : found.start()])) - own
+        if any(re.search(rf"\b{name}\b", wanted) for name in local):
             continue
-        bounds = " ".join(loop.header.of(text) for loop in named)
-        known = body.of(text)[: outer.begin - body.start]
-        local = re.findall(
-            r"\b(?:float|int64_t|int|const float\s*\*|float\s*\*)\s+(\w+)\s*=", text[outer.span.start : found.start()]
-        )
-        if any(
-            re.search(rf"\b{name}\b", bounds + found["array"]) and name not in known
-            for name in local
-            if name not in [loop.variable(text) for loop in named]
-        ):
-            continue
-        nest = "".join(f"{'  ' * (depth + 1)}for ({loop.header.of(text)})\n" for depth, loop in enumerate(named))
-        tail = f"\n{nest}{'  ' * (len(named) + 1)}{found['array']}[{found['at']}] = {found['function']}({found['array']}[{found['at']}]);"
-        inside = Span(*found.span("inside"))
-        store = (Span(found.start("function"), found.end()), f"{inside.of(text)};")
-        yield (
-            replaced(text, [store, (Span(outer.span.end, outer.span.end), tail)]),
-            function_at(text, found.start()),
-            found["function"],
-        )
+        indent = text[text.rfind("\n", 0, outer.span.start) + 1 : outer.span.start]
+        nest = "".join(f"\n{indent}{'  ' * depth}for ({loop.header.of(text)})" for depth, loop in enumerate(named))
+        place = f"{found['array']}[{found['at']}]"
+        tail = f"{nest}\n{indent}{'  ' * len(named)}{place} = {found['function']}({place});"
+        store = (Span(found.start("function"), found.end()), f"{text[found.start('inside') : found.end('inside')]};")
+        edits = [store, (Span(outer.span.end, outer.span.end), tail)]
+        yield replaced(text, edits), function_at(text, found.start()), found["function"]
 
 
 def redo_epilogue(text: str, value: str) -> Iterator[Change]:
     plain, every = blanked(text), loops(text)
     for found in _TAIL.finditer(plain):
         around = [loop for loop in every if loop.span.start <= found.start() < loop.span.end]
-        if not around:
+        alone = [loop for loop in around if _HEADERS.fullmatch(plain[loop.span.start : found.start()])]
+        if not alone:
             continue
-        nest = around[0]
+        nest = alone[0]
         stores = [
             store
             for store in re.finditer(_PLAIN_STORE.format(array=found["array"]), plain)

@@ -82,6 +82,13 @@ def undo_fast_exp(text: str) -> Iterator[Change]:
 
 
 def redo_fast_exp(text: str, value: str) -> Iterator[Change]:
+    for each in functions(text):
+        argument = re.fullmatch(r"\s*return std::exp\((\w+)\);\s*", each.body.of(text))
+        if not each.exported and argument:
+            polynomial = next(helper for helper in functions(FAST_EXP)).body.of(FAST_EXP)
+            renamed = re.sub(r"\bx\b", argument[1], polynomial)
+            yield _including(replaced(text, [(each.body, renamed)]), "cstdint"), each.name, value
+            return
     calls = list(_EXP_CALL.finditer(blanked(text)))
     if calls and "fast_exp(" not in text:
         new = replaced(text, [(Span(*call.span()), "fast_exp(") for call in calls])

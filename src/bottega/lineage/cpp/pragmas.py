@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bottega.lineage.cpp.rewriting import Change, cpp_rule
-from bottega.lineage.cpp.text import Loop, Span, function_at, functions, inner_loops, loops, outer_loops, replaced
+from bottega.lineage.cpp.text import ForLoop, Span, function_at, functions, inner_loops, loops, outer_loops, replaced
 from bottega.lineage.rule import Rule, Technique, conditions
 
 _PARALLEL = re.compile(r"^[ \t]*#pragma omp (?:parallel for|parallel|for)\b(?P<rest>[^\n]*)\n", re.M)
@@ -22,7 +22,7 @@ def _indent(text: str, place: int) -> str:
     return line if not line.strip() else ""
 
 
-def _before(text: str, loop: Loop, line: str) -> tuple[Span, str]:
+def _before(text: str, loop: ForLoop, line: str) -> tuple[Span, str]:
     """A line in front of a loop and its pragmas."""
     start = loop.begin if loop.pragmas else loop.span.start - len(_indent(text, loop.span.start))
     return Span(start, start), f"{_indent(text, loop.span.start)}{line}\n"
@@ -50,7 +50,7 @@ def redo_threads(text: str, value: str) -> Iterator[Change]:
     inside = [loop for loop in loops(text) if loop not in outer]
     nested = [loop for loop in outer if any(loop.span.holds(each.span) for each in inside)]
     # Every outer loop; only those with loops inside; one alone. A loop whose turns depend on each other comes out wrong, and the judge says so.
-    tried: list[list[Loop]] = []
+    tried: list[list[ForLoop]] = []
     for chosen in (outer, nested, *([loop] for loop in outer)):
         if chosen and chosen not in tried:
             tried.append(chosen)
@@ -58,7 +58,7 @@ def redo_threads(text: str, value: str) -> Iterator[Change]:
             yield replaced(text, [_before(text, loop, line) for loop in chosen]), function_at(text, chosen[0].span.start), value
 
 
-def _reductions(text: str, loop: Loop) -> str:
+def _reductions(text: str, loop: ForLoop) -> str:
     body = loop.body.of(text)
     own = set(re.findall(r"\b(?:float|double|int|int64_t|auto)\s+(\w+)\s*[=;]", body)) | {loop.variable(text)}
     added = [name for name in dict.fromkeys(_ADDED.findall(body)) if name not in own]

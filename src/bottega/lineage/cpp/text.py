@@ -32,7 +32,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Loop:
+class ForLoop:
     span: Span
     """From its `for` to the end of its body, pragmas left out."""
     header: Span
@@ -116,7 +116,7 @@ def statements(text: str, span: Span) -> list[Span]:
     return found
 
 
-def loops(text: str) -> list[Loop]:
+def loops(text: str) -> list[ForLoop]:
     """All counting loops, outer ones before inner ones."""
     plain, found = blanked(text), []
     for match in _FOR.finditer(plain):
@@ -128,7 +128,7 @@ def loops(text: str) -> list[Loop]:
         braced = first < end and plain[first] == "{"
         body = Span(first + 1, end - 1) if braced else Span(first, end)
         found.append(
-            Loop(Span(match.start(), end), Span(match.end(), header_end - 1), body, _pragmas(plain, match.start()), braced)
+            ForLoop(Span(match.start(), end), Span(match.end(), header_end - 1), body, _pragmas(plain, match.start()), braced)
         )
     return found
 
@@ -145,13 +145,13 @@ def _pragmas(plain: str, place: int) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def inner_loops(text: str) -> list[Loop]:
+def inner_loops(text: str) -> list[ForLoop]:
     """Loops without a loop in them."""
     every = loops(text)
     return [one for one in every if not any(one is not other and one.span.holds(other.span) for other in every)]
 
 
-def outer_loops(text: str) -> list[Loop]:
+def outer_loops(text: str) -> list[ForLoop]:
     """Loops in no loop."""
     every = loops(text)
     return [one for one in every if not any(one is not other and other.span.holds(one.span) for other in every)]

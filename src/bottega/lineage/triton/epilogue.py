@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bottega.lineage.rule import Technique, conditions
 from bottega.lineage.triton.rewriting import Change, triton_rule
-from bottega.lineage.triton.text import Launch, Node, TritonText, substituted, tl_name
+from bottega.lineage.triton.text import KernelLaunch, Node, TritonText, substituted, tl_name
 
 TAIL = """@triton.jit
 def {name}(values, count, BLOCK: tl.constexpr):
@@ -65,7 +65,7 @@ def _stored(found: TritonText, function: ast.FunctionDef) -> _Stored | None:
     return _Stored(store, call, value, tuple(lines), last, pointer)
 
 
-def _argument(launch: Launch, function: ast.FunctionDef, name: str) -> ast.expr | None:
+def _argument(launch: KernelLaunch, function: ast.FunctionDef, name: str) -> ast.expr | None:
     place = [each.arg for each in function.args.args].index(name)
     return launch.call.args[place] if place < len(launch.call.args) else None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from bottega.lineage.rule import Rule, Technique, conditions
 from bottega.lineage.triton.rewriting import Change, triton_rule
-from bottega.lineage.triton.text import Launch, TritonText, keyword_of, with_keyword
+from bottega.lineage.triton.text import KernelLaunch, TritonText, keyword_of, with_keyword
 
 _TILE = re.compile(r"B(LOCK)?[A-Z0-9_]*|[A-Z_]*TILE[A-Z_]*")
 _GROUP = re.compile(r"[A-Z_]*GROUP[A-Z_]*")
@@ -51,7 +51,7 @@ Site = tuple[str, ast.expr, Callable[[ast.expr], tuple[ast.expr | ast.stmt, str]
 def _numbers(found: TritonText, names: re.Pattern[str]) -> Iterator[Site]:
     """Numbers that the host gives such a name: launch keywords and assignments, each with how it is written anew."""
 
-    def of_launch(launch: Launch, name: str) -> Callable[[ast.expr], tuple[ast.expr | ast.stmt, str]]:
+    def of_launch(launch: KernelLaunch, name: str) -> Callable[[ast.expr], tuple[ast.expr | ast.stmt, str]]:
         return lambda new: (launch.call, with_keyword(launch.call, name, new))
 
     def of_assignment(node: ast.Assign) -> Callable[[ast.expr], tuple[ast.expr | ast.stmt, str]]:

@@ -17,7 +17,7 @@ Node = ast.expr | ast.stmt | ast.Module
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     call: ast.Call
     kernel: str
     grid: ast.expr
@@ -34,13 +34,13 @@ class TritonText:
         return {node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name in names}
 
     @cached_property
-    def launches(self) -> list[Launch]:
+    def launches(self) -> list[KernelLaunch]:
         found = []
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
                 continue
             if isinstance(node.func.value, ast.Name) and node.func.value.id in self.kernels:
-                found.append(Launch(node, node.func.value.id, node.func.slice))
+                found.append(KernelLaunch(node, node.func.value.id, node.func.slice))
         return found
 
     @cached_property
