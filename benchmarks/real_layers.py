@@ -33,24 +33,7 @@ class Layer:
         return self.imports.split()[1].split(".")[0]
 
     def task(self, small: bool = False) -> Task:
-        sizes = self.small if small else self.full
-        names, values = ", ".join(sizes), ", ".join(map(str, sizes.values()))
-        source = f"""import torch
-import torch.nn as nn
-{self.imports}
-
-{names}, = {values},
-H = torch.{self.dtype}
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = {self.build}.to(H).eval()
-
-    def forward(self, {", ".join(self.inputs)}):
-        return {self.call}
-
+        source = f"""{self._module("Model", self.build, self.call, small)}
 
 def get_inputs():
     return [{", ".join(self.inputs.values())}]
@@ -60,6 +43,35 @@ def get_init_inputs():
     return []
 """
         return Task(source, self.name).validate()
+
+    def liger(self, small: bool = False) -> str:
+        """The same layer with the class or function of Liger-Kernel that its authors put in the place of this one; empty where there is none."""
+        if self.name not in LIGER:
+            return ""
+        build, call = LIGER[self.name]
+        return self._module(
+            "ModelNew", build or self.build, call or self.call, small, "import liger_kernel.transformers as liger\n"
+        )
+
+    def _module(self, name: str, build: str, call: str, small: bool, imports: str = "") -> str:
+        sizes = self.small if small else self.full
+        names, values = ", ".join(sizes), ", ".join(map(str, sizes.values()))
+        return f"""import torch
+import torch.nn as nn
+{imports}{self.imports}
+
+{names}, = {values},
+H = torch.{self.dtype}
+
+
+class {name}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {build}.to(H).eval()
+
+    def forward(self, {", ".join(self.inputs)}):
+        return {call}
+"""
 
 
 _T = "torch.randn(B, T, DIM, dtype=H)"
@@ -200,6 +212,28 @@ LAYERS = (
           "sigmoid_focal_loss(logits, target, reduction='mean')",
           {"logits": "torch.randn(B, T, dtype=H)", "target": "torch.randint(0, 2, (B, T)).to(H)"}, {"B": 64, "T": 120087}, {"B": 2, "T": 30}),
 )  # fmt: skip
+
+
+def _liger_mlp(kind: str, model: str) -> tuple[str, str]:
+    return f"liger.{kind}({model}Config(hidden_size=DIM, intermediate_size=HIDDEN))", ""
+
+
+LIGER = {
+    "llama_rms_norm": ("liger.LigerRMSNorm(DIM)", ""),
+    "gemma3_rms_norm": ("liger.LigerRMSNorm(DIM, offset=1.0, casting_mode='gemma', init_fn='zeros')", ""),
+    "t5_layer_norm": ("liger.LigerRMSNorm(DIM)", ""),
+    "llama_rotary": ("", "liger.liger_rotary_pos_emb(q.clone(), k.clone(), cos, sin)"),
+    "causal_lm_loss": (
+        "",
+        "liger.LigerCrossEntropyLoss()(logits[:, :-1].reshape(-1, VOCABULARY), labels[:, 1:].reshape(-1)).float()",
+    ),
+    "llama_mlp": _liger_mlp("LigerSwiGLUMLP", "Llama"),
+    "llama_mlp_decode": _liger_mlp("LigerSwiGLUMLP", "Llama"),
+    "phi3_mlp": _liger_mlp("LigerPhi3SwiGLUMLP", "Phi3"),
+    "gemma2_mlp": _liger_mlp("LigerGEGLUMLP", "Gemma2"),
+    "qwen3_mlp_small": _liger_mlp("LigerSwiGLUMLP", "Qwen3"),
+}
+"""By layer: what is built in its place, and how it is called. Liger's rotary embedding works in place, so it gets copies."""
 
 
 def installed_layers() -> tuple[Layer, ...]:

@@ -1,5 +1,5 @@
 """Layers of transformers and torchvision at the shapes of real checkpoints, bf16, random weights: what the rule-based compiler makes of them, held
-against eager, torch.compile and max-autotune. No model is involved.
+against eager, torch.compile and max-autotune, and beside Liger-Kernel where that is installed and has the layer. No model is involved.
 
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp
@@ -16,6 +16,7 @@ written before, on a machine without a GPU:
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import math
 import sys
@@ -39,6 +40,7 @@ from bottega.languages import candidate_from
 
 DRAFTS, VERDICTS = "drafts.jsonl", "verdicts.jsonl"
 KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
+LIGER = "Liger-Kernel"
 AIM = 1.25
 """Geometric mean over the best baseline, on the layers that are handed over."""
 
@@ -93,8 +95,10 @@ def run(
     ):
 
         def judged(layer: Layer) -> None:
-            task = layer.task(small)
-            for number, draft in enumerate(rows[layer.name]["drafts"][:drafts]):
+            task, peer = layer.task(small), layer.liger(small) if importlib.util.find_spec("liger_kernel") else ""
+            candidates = list(enumerate(rows[layer.name]["drafts"][:drafts]))
+            candidates += [(-1, {"technique": LIGER, "source": peer})] if peer else []
+            for number, draft in candidates:
                 if (layer.name, number) in known or time.monotonic() - begun > seconds:
                     continue
                 try:
@@ -125,22 +129,24 @@ def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it wa
 
 def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> Iterable[str]:
     """A line for each layer with its best draft, and the sums below."""
-    yield "| layer | best draft | outcome | eager | compile | autotune | own kernels | first error |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| layer | best draft | outcome | eager | compile | autotune | Liger-Kernel | own kernels | first error |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     points: list[float] = []
     surely = right = 0
     for row in drafts:
-        mine = [each for each in verdicts if each["layer"] == row["layer"]]
+        mine = [each for each in verdicts if each["layer"] == row["layer"] and each["technique"] != LIGER]
+        peer = next((each for each in verdicts if each["layer"] == row["layer"] and each["technique"] == LIGER), None)
         best = max(mine, key=_rank, default=None)
         errors = [each for each in mine if not each["correct"] or each["outcome"] == "rejected"]
         error = row["refused"] or (
             f"{errors[0]['technique']}: {errors[0]['outcome']}: {_line(errors[0]['diagnosis'])}" if errors else ""
         )
         if best is None:
-            yield f"| {row['layer']} | {len(row['drafts'])} drafts | not judged | | | | | {error} |"
+            yield f"| {row['layer']} | {len(row['drafts'])} drafts | not judged | | | | | | {error} |"
             continue
         speedup = best["speedup"]
         cells = [f"{speedup[name]['point']:.2f}" if name in speedup else "" for name in MEASURED]
+        cells.append("" if peer is None else _over_peer(speedup, peer))
         share = best["coverage"].get("share")
         yield (
             f"| {row['layer']} | {best['technique']} | {best['outcome']} | {' | '.join(cells)} | "
@@ -157,6 +163,13 @@ def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) 
         f"{len(drafts)} layers, {right} right, {surely} surely faster than the best baseline; geometric mean over the best "
         f"{mean:.2f}× where what is slower stays as it is (aim {AIM}×)"
     )
+
+
+def _over_peer(speedup: dict[str, Any], peer: dict[str, Any]) -> str:
+    """Ours over the peer's, both over eager."""
+    if "eager" not in speedup or "eager" not in peer["speedup"]:
+        return str(peer["outcome"])
+    return f"{speedup['eager']['point'] / peer['speedup']['eager']['point']:.2f}"
 
 
 def _rank(row: dict[str, Any]) -> tuple[bool, float]:

@@ -17,8 +17,8 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes import optimize
 from bottega.episodes.delivery import probe
+from bottega.judge.device_host import LocalDevices
 
 
 class Gate(nn.Module):
@@ -48,15 +48,14 @@ class TrustingJudge:
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         return Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.9, 2.1)}, baseline="eager")
 
-    def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, do: str, **arguments: Any) -> dict[str, Any]:
         arguments |= {"device": "cpu", "training": None, "precision": "fp32"}
         return {"describe": probe.describe, "try_out": probe.try_out}[do](arguments)
 
 
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(optimize, "RunJudge", TrustingJudge)
-    monkeypatch.setattr(optimize, "FinalJudge", TrustingJudge)
+    monkeypatch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 

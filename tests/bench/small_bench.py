@@ -87,6 +87,7 @@ class FakeJudge:
         self.dies_at, self.unfit, self.broken = dies_at, unfit, broken
         self.judged: list[tuple[str, str]] = []
         self.dead = False
+        self.workers = self.lanes = 1
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         await asyncio.sleep(0)
@@ -120,7 +121,9 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     ) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
-        made.judge = waiting.pop(0)  # type: ignore[assignment]
+        judge = waiting.pop(0)
+        judge.workers, judge.lanes = made.judge.workers, made.judge.lanes
+        made.judge = judge
         return made
 
     monkeypatch.setattr(session, "Shard", shard)

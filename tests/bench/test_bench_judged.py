@@ -30,6 +30,7 @@ class Borrowed:
 
     def __init__(self, judge: Judge) -> None:
         self.judge_async, self.fitness = judge.judge_async, judge.fitness
+        self.workers, self.lanes = judge.workers, judge.lanes
 
     def close(self) -> None:
         pass

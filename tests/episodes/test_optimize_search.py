@@ -25,12 +25,12 @@ from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskErr
 from bottega.core.event import Event, Judged, RunEnded, RunStarted
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes import optimize as optimising
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, read_events
-from bottega.episodes.optimize import OptimizeFinished, Stop, optimise
+from bottega.episodes.optimize import OptimizeFinished, Stop, optimize
 from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
+from bottega.judge.device_host import LocalDevices
 from bottega.tasks.module import Wanted, module_task_of
 
 SUBJECT = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
@@ -91,7 +91,7 @@ class Bench(FakeJudge):
             return ONLY_EAGER
         return verdict_of(candidate.source)
 
-    def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, do: str, **arguments: Any) -> dict[str, Any]:
         if do == "describe":
             return FACTS
         broken = "# broken" in arguments["delivered"]
@@ -101,8 +101,7 @@ class Bench(FakeJudge):
 @pytest.fixture(autouse=True)
 def benches(monkeypatch: pytest.MonkeyPatch) -> type[Bench]:
     made = type("Made", (Bench,), {})
-    monkeypatch.setattr(optimising, "RunJudge", made)
-    monkeypatch.setattr(optimising, "FinalJudge", made)
+    monkeypatch.setattr(LocalDevices, "judge", lambda self, *_, **options: made(*_, **options))
     return made
 
 
@@ -128,7 +127,7 @@ def run(
         bell = Stop()
         bells.append(bell) if bells is not None else None
         with opened_run(folder, wanted, resume) as journal:
-            return await optimise(
+            return await optimize(
                 wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, bell, listener, draft_source
             )
 
@@ -313,7 +312,7 @@ def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> Non
             return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
-            assert await optimise(wanted, journal, opening, None, bells[0]) is None
+            assert await optimize(wanted, journal, opening, None, bells[0]) is None
 
     asyncio.run(work())
     assert not (tmp_path / "run").exists()

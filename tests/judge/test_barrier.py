@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.barrier import Barrier
+from bottega.judge.barrier import Barrier, BarrierTimeout
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import TensorSpec, lay_out
 
@@ -79,3 +79,24 @@ def test_the_flag_counts_in_the_order_of_the_work(barrier: Barrier, inputs: Aren
     write(barrier, NONCE)
     assert applied(barrier, Poison(inputs, specs(), read_only=False))
     assert done.item() == 1
+
+
+def test_work_that_begins_while_the_device_is_watched_makes_it_late(barrier: Barrier) -> None:
+    def watched(work: int) -> int:
+        answers = iter([False] * 20 + [True])
+
+        def over() -> bool:
+            ended = next(answers)
+            if ended and work:
+                torch.cuda._sleep(work)
+            return ended
+
+        return barrier.watch(over, time.monotonic() + 10)
+
+    idle = min(watched(0) for _ in range(9))  # others may use the device too
+    assert watched(20_000_000) > 2_000_000 > idle
+
+
+def test_a_device_is_not_watched_for_ever(barrier: Barrier) -> None:
+    with pytest.raises(BarrierTimeout):
+        barrier.watch(lambda: False, time.monotonic() + 0.1)

@@ -85,3 +85,20 @@ def test_without_an_fp64_form_the_reference_is_the_truth() -> None:
     pieces = list(oracle.truth(drawn, "loaded", outputs))
     assert oracle.kind == "reference"
     assert pieces[0].outputs[0] is outputs[0]
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("no more"), RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")])
+def test_a_candidate_that_takes_the_memory_gets_no_weaker_truth(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    oracle, drawn, outputs = prepared("torch.softmax(a + b, dim=0)")
+
+    def short_of_memory(state: str, where: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(oracle, "_prepared", short_of_memory)
+    oracle.settled = True
+    with pytest.raises(torch.OutOfMemoryError):
+        list(oracle.truth(drawn, "loaded", outputs))
+    assert oracle.kind == "fp64"
+    oracle.settled = False  # as the task is opened, there is no candidate
+    list(oracle.truth(drawn, "loaded", outputs))
+    assert oracle.kind == "reference"

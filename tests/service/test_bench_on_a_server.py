@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 from bottega.app.bench_command import app
 from bottega.bench.run_directory import read_run
 from bottega.core.errors import UsageError
+from bottega.judge.device_host import LocalDevices
 from bottega.judge.fingerprint import fingerprint
 
 
 def test_a_run_is_judged_there_and_can_be_verified_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bottega.bench.shard.RunJudge", None)  # nothing is judged here
+    monkeypatch.setattr(LocalDevices, "judge", None)  # nothing is judged here
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "star_relu.py").write_text("judge 0 ModelNew")

@@ -17,34 +17,31 @@ from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
 
 from bottega.core.errors import TrainingError  # noqa: E402
 from bottega.train.checkpoint import Checkpoints, random_states, set_random_states  # noqa: E402
-from bottega.train.optimiser import Optimiser, update  # noqa: E402
-from bottega.train.policy import Policy  # noqa: E402
-from bottega.train.settings import LossSettings, OptimiserSettings  # noqa: E402
+from bottega.train.learner import Learner  # noqa: E402
+from bottega.train.settings import Config, LossSettings, OptimiserSettings  # noqa: E402
 
 
 class Run:
     def __init__(self, seed: int = 0, **changes: Any) -> None:
-        self.policy = Policy(tiny_llama(seed, **changes))
-        self.optimiser = Optimiser(self.policy.trainable(), OptimiserSettings(lr=1e-2))
-        self.rows = random_rows(6)
+        config = Config(optimiser=OptimiserSettings(lr=1e-2), loss=LossSettings(normalise="tokens"))
+        self.learner = Learner.begin(config, tiny_llama(seed, **changes))
+        self.packs = self.learner.policy.packs(random_rows(6), 64)
 
     def step(self, number: int) -> float:
-        return update(
-            self.policy, self.optimiser, [self.policy.pack(self.rows)], LossSettings(normalise="tokens"), number, 10
-        ).loss
+        return self.learner.update(self.packs, number, 10).loss
 
 
 def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     run, keeping = Run(), Checkpoints(tmp_path)
     for number in range(3):
         run.step(number)
-    keeping.save(3, run.policy.model, run.optimiser, {"library_version": 7})
+    keeping.save(3, run.learner, {"library_version": 7})
     expected = [run.step(number) for number in range(3, 6)]
     other = Run(seed=1)
     saved = keeping.latest()
     assert saved is not None
     assert (saved.step, saved.state) == (3, {"library_version": 7})
-    keeping.load(saved, other.policy.model, other.optimiser)
+    keeping.load(saved, other.learner)
     assert [other.step(number) for number in range(3, 6)] == expected
 
 
@@ -60,9 +57,9 @@ def test_random_states_come_back() -> None:
 def test_so_many_are_kept_and_a_damaged_one_is_passed_over(tmp_path: Path) -> None:
     run, keeping = Run(), Checkpoints(tmp_path, keep=2)
     for step in (1, 2, 3):
-        keeping.save(step, run.policy.model, run.optimiser, {})
+        keeping.save(step, run.learner, {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step-00000002", "step-00000003"]
-    weights = tmp_path / "step-00000003" / "weights.safetensors"
+    (weights,) = (tmp_path / "step-00000003" / "tensors").glob("*.distcp")
     weights.write_bytes(weights.read_bytes()[:-1])
     saved = keeping.latest()
     assert saved is not None
@@ -72,14 +69,14 @@ def test_so_many_are_kept_and_a_damaged_one_is_passed_over(tmp_path: Path) -> No
 
 def test_a_kill_in_the_middle_of_saving_leaves_the_last_one(tmp_path: Path) -> None:
     run, keeping = Run(), Checkpoints(tmp_path)
-    keeping.save(1, run.policy.model, run.optimiser, {})
+    keeping.save(1, run.learner, {})
     (tmp_path / ".step-00000002.99").mkdir()
-    (tmp_path / ".step-00000002.99" / "weights.safetensors").write_bytes(b"half")
+    (tmp_path / ".step-00000002.99" / "random.pt").write_bytes(b"half")
     (tmp_path / "step-00000002").mkdir()
     saved = keeping.latest()
     assert saved is not None
     assert saved.step == 1
-    keeping.save(2, run.policy.model, run.optimiser, {})
+    keeping.save(2, run.learner, {})
     assert not list(tmp_path.glob(".*"))
     saved = keeping.latest()
     assert saved is not None
@@ -92,16 +89,19 @@ def test_without_any_there_is_none(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     run, keeping = Run(), Checkpoints(tmp_path)
-    keeping.save(1, run.policy.model, run.optimiser, {})
+    keeping.save(1, run.learner, {})
     saved = keeping.latest()
     assert saved is not None
     other = Run(num_hidden_layers=1)
     with pytest.raises(TrainingError, match="another model"):
-        keeping.load(saved, other.policy.model, other.optimiser)
+        keeping.load(saved, other.learner)
     content = json.loads((saved.folder / "state.json").read_text())
     (saved.folder / "state.json").write_text(json.dumps({**content, "format": 99}))
     assert keeping.latest() is None
     assert "newer" in keeping.passed_over[0]
+    (saved.folder / "state.json").write_text(json.dumps({**content, "format": 1}))
+    assert keeping.latest() is None
+    assert "older" in keeping.passed_over[0]
 
 
 FULL_DISK = """
@@ -112,12 +112,12 @@ from test_checkpoint import Run
 from bottega.core.errors import TrainingError
 from bottega.train.checkpoint import Checkpoints
 run, keeping = Run(), Checkpoints(Path(sys.argv[1]))
-keeping.save(1, run.policy.model, run.optimiser, {})
+keeping.save(1, run.learner, {})
 run.step(0)  # now there is an optimiser state, too
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))  # no file may grow beyond: writing fails as on a full disk
 try:
-    keeping.save(2, run.policy.model, run.optimiser, {})
+    keeping.save(2, run.learner, {})
 except TrainingError as error:
     print("refused:", error)
 """

@@ -20,7 +20,7 @@ from bottega.train.optimiser import (  # noqa: E402
     rate,
     update,
 )
-from bottega.train.packing import pack  # noqa: E402
+from bottega.train.packing import by_row, pack  # noqa: E402
 from bottega.train.policy import Policy, with_logprobs  # noqa: E402
 from bottega.train.settings import LossSettings, OptimiserSettings  # noqa: E402
 
@@ -186,7 +186,9 @@ def test_figures_of_a_step_are_what_they_say() -> None:
 
 def test_old_logprobs_fill_the_tokens_that_count() -> None:
     policy, rows = Policy(tiny_llama()), random_rows(5)
-    filled = with_logprobs(rows, policy.row_logprobs(rows, 32), "old")
+    packs = policy.packs(rows, 32)
+    assert len(packs) > 1
+    filled = with_logprobs(rows, by_row(packs, [policy.logprobs(pack)[0] for pack in packs]), "old")
     for row in filled:
         assert (~torch.tensor(row.old).isnan()).tolist() == row.learned.tolist()
         direct = policy.logprobs(policy.pack([row]))[0]

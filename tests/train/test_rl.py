@@ -29,10 +29,12 @@ from bottega.core.verdict import Outcome, Verdict  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.train import checkpoint, rl  # noqa: E402
+from bottega.train.learner import Learner  # noqa: E402
 from bottega.train.optimiser import rate  # noqa: E402
 from bottega.train.policy import Policy  # noqa: E402
 from bottega.train.rollout import tasks_of_step  # noqa: E402
 from bottega.train.run_directory import kind_of, resumed_config  # noqa: E402
+from bottega.train.settings import Config  # noqa: E402
 
 SMALL = ["data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3"]
 LAX = [
@@ -67,9 +69,9 @@ def weights(folder: Path) -> dict[str, Any]:
 
 
 def weights_at(folder: Path, step: int) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "checkpoints" / f"step-{step:08}" / checkpoint.WEIGHTS)
+    learner = Learner.begin(Config(), toy_loaded().model)
+    learner.load(folder / "checkpoints" / f"step-{step:08}" / checkpoint.TENSORS)
+    return {name: parameter.detach() for name, parameter in learner.trained().items()}
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ import typer
 
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification
 from bottega.app.configured import Given, configured
+from bottega.app.device_host import device_host
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
 from bottega.app.terminal import print_json, say
@@ -21,17 +22,15 @@ from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.session import BenchFinished, run_session
 from bottega.bench.settings import BenchSettings
-from bottega.bench.shard import LOCAL, DeviceHost, devices_named
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
-from bottega.judge.machine import worker_count
-from bottega.judge.remote import RemoteDevices
+from bottega.judge.device_host import DeviceHost
 
 WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
-OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "server", "workers", "quiet", "json"}
+OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "server", "cluster", "workers", "quiet", "json"}
 OF_WRITING = {
     "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
@@ -70,6 +69,10 @@ def bench_command(given: Given[BenchSettings]) -> None:
 
         bottega bench builtin:star_relu builtin:rms_norm_rows --candidates mine --server https://judge.example.org --out run-there
 
+    And on all GPUs of a Ray cluster, whose machines may come and go:
+
+        bottega bench builtin:star_relu builtin:rms_norm_rows --candidates mine --cluster auto --device cuda --out run-cluster
+
     Is a published record true? Judge a tenth of it again:
 
         bottega bench --verify theirs/leaderboard.json --device cuda
@@ -84,28 +87,28 @@ def bench_command(given: Given[BenchSettings]) -> None:
     written. 130: interrupted; run it again.
     """
     settings = given.settings
-    host: DeviceHost = LOCAL
-    devices = devices_named(settings.device)
-    if settings.server is not None:
-        host = remote = RemoteDevices(settings.server, fresh=True)
-        devices = devices_named(",".join(remote.chosen(settings.device if "device" in given.keys else None)))
-        settings = settings.model_copy(update={"device": ",".join(devices)})
-    baselines = parse_baselines(settings.baseline)
+    parse_baselines(settings.baseline)
     refuse_without_effect(given)
-    workers = worker_count(settings.workers, devices[0], len(devices))
-    if settings.record is not None:
-        raise typer.Exit(_verified(settings.record, devices, settings, workers, host))
-    if not given.words:
+    with device_host(settings.server, settings.cluster) as host:
+        devices = host.chosen(settings.device if "device" in settings.model_fields_set else None)
+        settings = settings.model_copy(update={"device": ",".join(devices)})
+        if settings.record is not None:
+            raise typer.Exit(_verified(settings.record, devices, settings, host))
+        raise typer.Exit(_run(given.words, devices, settings, host))
+
+
+def _run(words: Sequence[str], devices: tuple[str, ...], settings: BenchSettings, host: DeviceHost) -> int:
+    if not words:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (settings.backbone is None) == (settings.candidates is None):
         raise UsageError("give either --backbone, to have kernels written, or --candidates, to judge kernels that others wrote")
     if settings.backbone is not None:
         settings.prices(settings.backbone)
     folder = settings.out if settings.out is not None else next_folder("bench", Path(), resume=False)
-    display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
+    display = display_for(BenchProgress(parse_baselines(settings.baseline)[0]), f"bench on {settings.device}", settings.quiet)
     work = run_session(
         settings,
-        given.words,
+        words,
         folder,
         devices,
         lambda spent: _client(settings, spent),
@@ -118,9 +121,9 @@ def bench_command(given: Given[BenchSettings]) -> None:
         finished = asyncio.run(cancelled_by_signal(work))
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
-        raise typer.Exit(INTERRUPTED)
+        return INTERRUPTED
     _print_finished(finished, settings.as_json)
-    raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
+    return WHOLE if finished.whole else UNFINISHED
 
 
 def refuse_without_effect(given: Given[BenchSettings]) -> None:
@@ -150,7 +153,7 @@ def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     print_json(told)
 
 
-def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, workers: int, host: DeviceHost) -> int:
+def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, host: DeviceHost) -> int:
     def watch(one: Any) -> None:
         if not settings.quiet:
             say(checked_line(one), err=True)
@@ -161,7 +164,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, w
         share=settings.share,
         count=settings.count,
         seed=settings.seed,
-        workers=workers,
+        workers=settings.workers,
         on_event=watch,
         host=host,
     )

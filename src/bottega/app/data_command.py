@@ -20,6 +20,7 @@ from bottega.app.configured import Given, configured
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
+from bottega.app.device_host import device_host
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
@@ -35,6 +36,7 @@ from bottega.data.teachers.chosen import compiler_pool_for, family_of, teacher_p
 from bottega.data.trust import must_be_trusted
 from bottega.episodes.writing_settings import LANGUAGE_NAMES
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.device_host import DeviceHost
 from bottega.judge.machine import worker_count
 from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 from bottega.languages import default_language, use_language
@@ -67,13 +69,16 @@ def build_command(given: Given[DataBuildSettings]) -> None:
     TEACHERS.check(settings.teacher)
     if settings.trust_teacher:
         must_be_trusted(family_of(settings.teacher))
+        if settings.cluster is not None:
+            raise UsageError("trust_teacher judges in processes of this machine: leave out --cluster, or trust_teacher")
     if settings.stage == "teach" and settings.teacher == "llm":
         raise UsageError("--stage teach is not for the llm teacher: its kernels are judged while it works; use --stage judge")
     making, judging = example_stage_for(settings), judge_stage_for(settings)
     command = shlex.join(["bottega", *sys.argv[1:]])
     told: dict[str, Any] = {"folder": str(out)}
     if settings.stage != "examples":
-        told |= _taught_and_judged(given, judging, making, command)
+        with device_host(cluster=settings.cluster) as host:
+            told |= _taught_and_judged(given, judging, making, command, host)
     if settings.stage not in ("teach", "judge"):
         outcome, card = examples_stage(
             out,
@@ -133,7 +138,7 @@ def judge_stage_for(settings: DataBuildSettings) -> JudgeStage:
 
 
 def _taught_and_judged(
-    given: Given[DataBuildSettings], judging: JudgeStage, making: ExampleStage, command: str
+    given: Given[DataBuildSettings], judging: JudgeStage, making: ExampleStage, command: str, host: DeviceHost
 ) -> dict[str, Any]:
     settings, tasks = given.settings, given.words
     if not tasks:
@@ -152,11 +157,12 @@ def _taught_and_judged(
         else judge_stage(
             settings.out,
             task_records,
-            lambda judge: teacher_pool_for(settings.teacher, settings.backbone, judging, judge, settings.out),
+            lambda judge: teacher_pool_for(settings.teacher, settings.backbone, judging, judge, settings.out, host),
             judging,
             facts,
             splitting=making,
             progress=progress,
+            host=host,
         )
     )
     try:

@@ -10,14 +10,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from bottega.app.device_host import device_host
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.foreign_text import one_line, printable
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
+from bottega.judge.device_host import DeviceHost
 from bottega.judge.judge import Judge
-from bottega.judge.remote import RemoteDevices
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
@@ -88,14 +89,18 @@ def judge_command(
         "timeout": timeout,
         "training": {"train": True, "eval": False}.get(mode),
     }
-    remote = None
-    if server is None:
-        device = device or "cpu"
-    elif require_sandbox or checks:
+    if server is not None and (require_sandbox or checks):
         raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
-    else:
-        remote = RemoteDevices(server, fresh=True)
-        device = remote.named(device)
+    if server is None:
+        options |= {"require_sandbox": require_sandbox, "checks": checks}
+    with device_host(server) as host:
+        raise typer.Exit(_judged(host, device, task, candidate, wanted, options, as_json))
+
+
+def _judged(
+    host: DeviceHost, device: str | None, task: str, path: Path, wanted: Candidate, options: dict[str, Any], as_json: bool
+) -> int:
+    device = host.chosen(device)[0]
     size = "cpu" if device == "cpu" else "gpu"
     try:
         loaded = load_task(task, size=size)
@@ -103,21 +108,20 @@ def judge_command(
         if as_json:
             print_json(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())
         say(f"bottega: {error}", err=True)
-        raise typer.Exit(2) from None
-    here: dict[str, Any] = {"require_sandbox": require_sandbox, "checks": checks}
-    with remote.judge(device, **options) if remote is not None else Judge(device, **here, **options) as judge:
+        return 2
+    with host.judge(device, **options) as judge:
         console = Terminal(stderr=True)
-        with console.status(Text(printable(f"judging {candidate.name} …"))) if console.is_terminal else console.capture():
+        with console.status(Text(printable(f"judging {path.name} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(loaded, wanted)
     if as_json:
         print_json(verdict.to_json())
     else:
-        show(verdict, str(candidate))
+        show(verdict, str(path))
     if verdict.outcome is Outcome.INVALID_TASK:
         if as_json:
             say(f"bottega: {verdict.diagnosis}", err=True)
-        raise typer.Exit(2)
-    raise typer.Exit(0 if verdict.outcome.accepted else 1)
+        return 2
+    return 0 if verdict.outcome.accepted else 1
 
 
 def demo_command() -> None:
@@ -157,7 +161,7 @@ def show(verdict: Verdict, title: str) -> None:
     table.add_row("outcome", Text.assemble((verdict.outcome, f"bold {colour}"), against))
     table.add_row("correct", "yes" if verdict.correct else "no")
     for name, speedup in verdict.speedup.items():
-        table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {speedup.low:.3f} to {speedup.high:.3f})")
+        table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {interval_text(speedup.low, speedup.high, 3)})")
     if len(verdict.speedup) > 1:
         table.add_row("fastest baseline", verdict.fastest_baseline)
     for name, milliseconds in verdict.times_ms.items():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from bottega.agents.answers.pipeline import policy_for
+from bottega.app.device_host import device_host
 from bottega.app.display import Display, display_for
 from bottega.app.interrupts import hearing_signals
 from bottega.app.optimize_display import OptimizeProgress
@@ -44,8 +45,8 @@ from bottega.episodes.request import OptimizeRequest, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.device_host import DeviceHost
 from bottega.judge.judge import Judge
-from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
 from bottega.tasks.module import ModuleTask
 
@@ -97,17 +98,17 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
         training=MODES[settings.mode],
         prompts=settings.prompts,
         library=str(_library_folder(settings.library)) if skills else "",
-        workers=worker_count(settings.workers, device),
+        workers=settings.workers,
         command=shlex.join(["bottega", *sys.argv[1:]]),
     )
 
 
 async def run_request(
-    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop
+    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop, host: DeviceHost
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report."""
     from bottega.data.drafts import CompilerDrafts
-    from bottega.episodes.optimize import optimise
+    from bottega.episodes.optimize import optimize
     from bottega.skills.default_library import open_library
 
     with contextlib.ExitStack() as stack:
@@ -115,7 +116,7 @@ async def run_request(
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
         display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
-        return await optimise(
+        return await optimize(
             request,
             journal,
             lambda: _client(request, settings, journal.events),
@@ -123,6 +124,7 @@ async def run_request(
             stop,
             display.hear,
             CompilerDrafts(drafting_seconds(request.caps.seconds)),
+            host,
         )
 
 
@@ -150,7 +152,7 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
 
     async def work() -> OptimizeFinished | None:
         loops.append(asyncio.get_running_loop())
-        return await run_request(request, folder, settings, display, stop)
+        return await run_request(request, folder, settings, display, stop, host)
 
     def ring() -> bool:
         rings.append(1)
@@ -159,7 +161,12 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
         display.say(first if len(rings) == 1 else "stopping")
         return len(rings) == 1
 
-    with script_left_alone(), hearing_signals(ring), ThreadPoolExecutor(1, "bottega.optimize") as pool:
+    with (
+        device_host(settings.server, settings.cluster) as host,
+        script_left_alone(),
+        hearing_signals(ring),
+        ThreadPoolExecutor(1, "bottega.optimize") as pool,
+    ):
         running = pool.submit(lambda: asyncio.run(work()))
         while not running.done():
             wait([running], 0.2)  # a signal is heard between two waits

@@ -7,12 +7,14 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from bottega.app.configured import Given, configured
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import on_first_signal
 from bottega.app.settings.serve import ServeSettings
 from bottega.app.terminal import say
@@ -75,7 +77,10 @@ def serve_command(given: Given[ServeSettings]) -> None:
         library=settings.library,
         dashboard=_dashboard(settings.runs),
     )
-    run_server(options, lambda text: say(text, err=True), _stop_on_signals)
+    with device_host(cluster=settings.cluster) as host:
+        devices = host.chosen(",".join(settings.device)) if settings.cluster is not None else settings.device
+        served = replace(options, devices=devices, device_host=host)
+        run_server(served, lambda text: say(text, err=True), _stop_on_signals)
     with contextlib.suppress(OSError):
         say("stopped", err=True)
 

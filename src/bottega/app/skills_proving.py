@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bottega.agents.prompts import Prompts
 from bottega.app.configured import Given
+from bottega.app.device_host import device_host
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
@@ -20,11 +21,10 @@ from bottega.core.settings import CommandSettings
 from bottega.core.skill import Skill
 from bottega.episodes.admission_sampler import AdmissionSampler
 from bottega.episodes.backbone_defaults import prompt_style
+from bottega.episodes.phases import share_device
 from bottega.episodes.program_sampler import ProgramSampler
-from bottega.judge.device_facts import device_facts
+from bottega.judge.device_host import DeviceHost, DeviceJudge
 from bottega.judge.fingerprint import JUDGE_VERSION
-from bottega.judge.judge import Judge
-from bottega.judge.machine import worker_count
 from bottega.skills.default_library import open_library
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library
@@ -36,7 +36,7 @@ KERNELS = "kernels"
 
 class SkillsVerifySettings(CommandSettings):
     command: ClassVar[str] = "skills verify"
-    flags: ClassVar[tuple[str, ...]] = ("task", "sibling", "writer", "backbone", "library", "device", "seed", "json")
+    flags: ClassVar[tuple[str, ...]] = ("task", "sibling", "writer", "backbone", "library", "device", "cluster", "seed", "json")
 
     task: str
     """The task that the card came from, or that shows it best: a file or builtin:NAME."""
@@ -52,6 +52,8 @@ class SkillsVerifySettings(CommandSettings):
     """Cards that both arms get."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     baseline: str = "eager"
     """eager, compile, autotune or best."""
     threshold: float = 1.05
@@ -85,7 +87,6 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
         rules = Rules(threshold=settings.threshold, most_rounds=rounds, least_rounds=min(4, rounds), baseline=baseline)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    workers = worker_count(settings.workers, device)
     if (writer is None) is (backbone is None):
         raise UsageError("say who writes the kernels: --writer COMMAND, or --backbone SPEC")
     with open_library(settings.library) as opened:
@@ -98,13 +99,14 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
         elif finished and not settings.as_json:
             say(f"going on: {finished} attempts of this proof are there already")
         with ExitStack() as stack:
-            judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
-            pool = stack.enter_context(ThreadPoolExecutor(workers + 1))  # one is written while others are judged
+            host = stack.enter_context(device_host(cluster=settings.cluster))
+            judge = stack.enter_context(host.judge(device, workers=settings.workers, baselines=(baseline,), quick=True))
+            pool = stack.enter_context(ThreadPoolExecutor(judge.workers + 1))  # one is written while others are judged
             sampler: ProgramSampler | AdmissionSampler
             if writer is not None:
                 sampler = ProgramSampler(opened.folder / KERNELS, judge, writer, device, proof.skill.languages[0])
             else:
-                sampler = stack.enter_context(_model_sampler(opened, judge, str(backbone), device, proof.skill, baseline))
+                sampler = stack.enter_context(_model_sampler(opened, judge, host, str(backbone), device, proof.skill, baseline))
             decision = prove(
                 opened, proof, sampler.attempt, sampler.confirm, run=pool.map, progress=None if settings.as_json else _show
             )
@@ -118,12 +120,22 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
     raise typer.Exit(0 if decision.step == "admit" else 1)
 
 
-def _model_sampler(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> AdmissionSampler:
+def _model_sampler(
+    library: Library, judge: DeviceJudge, host: DeviceHost, spec: str, device: str, skill: Skill, baseline: str
+) -> AdmissionSampler:
     client = open_backbone(spec)
     prompts = Prompts(prompt_style(spec))
     kernels = library.folder / KERNELS
     return AdmissionSampler(
-        client, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline, judged_on=device
+        client,
+        judge,
+        prompts,
+        host.facts(device),
+        skill.languages[0],
+        kernels,
+        baseline=baseline,
+        judged_on=device,
+        shared=share_device(client, host),
     )
 
 

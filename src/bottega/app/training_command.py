@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 
 if TYPE_CHECKING:
     from bottega.train.config import Stage
+    from bottega.train.ranks import Ranks
     from bottega.train.settings import Config
 
 sft_app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -21,7 +27,7 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")]
-Preset = Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")]
+Preset = Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu, 8b-lora, 8b-full or paper.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
@@ -57,10 +63,16 @@ def sft_command(
 
     if data is None and not resume:
         raise UsageError("say what to learn from: --data DIR_OR_FILE")
-    settings = _settings("sft", out, preset, config, overrides, resume)
-    source = data or Path(data_of(out))
-    with display_for(TrainingProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
-        finished = sft(settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
+    with _leading() as ranks:
+        if ranks is None:
+            return
+        resume = resume or _restarted(out)
+        settings = _settings("sft", out, preset, config, overrides, resume)
+        source = data or Path(data_of(out))
+        with display_for(TrainingProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
+            finished = sft(
+                settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks
+            )
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -74,6 +86,9 @@ def train_command(
     out: Out = Path("bottega-train"),
     preset: Preset = None,
     config: ConfigFile = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="Judge in a Ray cluster: auto, or its address.")
+    ] = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -97,10 +112,22 @@ def train_command(
     from bottega.app.display import display_for
     from bottega.app.training_display import TrainingProgress
     from bottega.train.rl import train
+    from bottega.train.rollout import open_inputs
 
-    settings = _settings("rl", out, preset, config, overrides, resume)
-    with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
-        finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
+    with _leading() as ranks:
+        if ranks is None:
+            return
+        resume = resume or _restarted(out)
+        settings = _settings("rl", out, preset, config, overrides, resume)
+        with (
+            device_host(cluster=cluster) as host,
+            display_for(TrainingProgress(), f"training in {out}", quiet) as display,
+            stop_after_step(display.say) as stop,
+        ):
+            inputs = partial(open_inputs, host=host)
+            finished = train(
+                settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks
+            )
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
@@ -109,6 +136,25 @@ def train_command(
         raise typer.Exit(INTERRUPTED)
     told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
     say(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")
+
+
+@contextmanager
+def _leading() -> Iterator[Ranks | None]:
+    """The ranks of a run that torchrun started, for the first of its processes; the others take part in here, and get none."""
+    from bottega.train.learner import follow
+    from bottega.train.ranks import open_ranks
+
+    with open_ranks() as ranks:
+        if not ranks.leads:
+            follow(ranks)
+        yield ranks if ranks.leads else None
+
+
+def _restarted(out: Path) -> bool:
+    """Whether torchrun has started the processes again after one was lost: then the same command goes on."""
+    from bottega.train.run_directory import CONFIG
+
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0 and (out / CONFIG).exists()
 
 
 def _settings(

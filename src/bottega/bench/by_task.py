@@ -16,8 +16,10 @@ T = TypeVar("T")
 class ByTask:
     """For one event loop."""
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, places: Callable[[], int]) -> None:
+        """`places`: how many there are, which may change."""
+        self._places = places
+        self._taken = 0
         self._waiting: dict[str, deque[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]]] = {}
         """By task, in the order in which they came."""
         self._serving: Counter[str] = Counter()
@@ -38,10 +40,10 @@ class ByTask:
             one.cancel()
 
     def _start(self) -> None:
-        while self._free and self._waiting and not self._closed:
+        while self._taken < self._places() and self._waiting and not self._closed:
             free = next((task for task in self._waiting if not self._serving[task]), None)
             task = free if free is not None else max(self._waiting, key=lambda task: len(self._waiting[task]))
-            self._free -= 1
+            self._taken += 1
             self._serving[task] += 1
             one = asyncio.ensure_future(self._serve(task, *self._take(task)))
             self._under_way.add(one)
@@ -61,7 +63,7 @@ class ByTask:
                     return
                 work, done = self._take(task)
         finally:
-            self._free += 1
+            self._taken -= 1
             self._serving[task] -= 1
             self._start()
 

@@ -9,10 +9,11 @@ over at the end is said of its task, and the same command tries it again.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.bench.kernel_sources import KernelSource
@@ -25,6 +26,9 @@ from bottega.episodes.phases import Phases, PhaseStatus
 
 REFUSALS_IN_A_ROW = 8
 """After so many samples in a row to which the backbone gave no answer, it is at fault and the run stops."""
+
+GROWTH_SECONDS = 2.0
+"""How often it is seen whether devices can do with more lanes."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +118,33 @@ class BenchRunner:
         self.phases.hear = self.on_event
         for shard in self.shards:
             shard.look = partial(self._look, shard)
-        lanes = [self._lane(shard, queue) for shard in self.shards for _ in range(self.work.lanes(shard))]
-        running = [asyncio.ensure_future(lane) for lane in lanes]
-        try:
-            await asyncio.gather(*running)
-        finally:
-            for one in (*running, *self._looks.values()):
-                one.cancel()
-            await asyncio.gather(*running, *self._looks.values(), return_exceptions=True)
+        await self._run_lanes(queue)
         if not self.ended and queue.waiting:
             self.ended = "no device is left: " + "; ".join(shard.lost for shard in self.shards)
         for task in queue.waiting:
             self._report_failure(task, self.ended)
         return all(row.trouble in ("", NO_CANDIDATE) for row in self.recorder.tasks.values())
+
+    async def _run_lanes(self, queue: Queue) -> None:
+        """As many lanes as each device can do with: of a cluster there are more when machines join it."""
+        begun: Counter[Shard] = Counter()
+        running: set[asyncio.Future[None]] = set()
+        try:
+            while True:
+                for shard in self.shards:
+                    while begun[shard] < self.work.lanes(shard):
+                        begun[shard] += 1
+                        running.add(asyncio.ensure_future(self._lane(shard, queue)))
+                ended, running = await asyncio.wait(running, timeout=GROWTH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                for one in ended:
+                    one.result()
+                if not running:
+                    return
+        finally:
+            left: list[asyncio.Future[Any]] = [*running, *self._looks.values()]
+            for each in left:
+                each.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     def _queue(self) -> tuple[Queue, int, int]:
         waiting: dict[str, deque[SampleJob]] = {}

@@ -25,14 +25,14 @@ from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, 
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.runner import BenchRunner, OnEvent
 from bottega.bench.settings import STARTER, BenchSettings
-from bottega.bench.shard import LOCAL, DeviceHost, Shard, fingerprint_of
+from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
-from bottega.judge.machine import worker_count
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
@@ -76,7 +76,7 @@ async def run_session(
     async with contextlib.AsyncExitStack() as stack:
         head = {"command": command, **_head(settings, references, fingerprint_of(devices, host), tasks, candidates)}
         known = read_known(settings.known, settings.judging, head["fingerprint"], log)
-        workers = worker_count(settings.workers, devices[0], len(devices))
+        workers = host.workers_of_each(settings.workers, devices)
         shards = [Shard(device, settings.judging, workers, known, host) for device in devices]
         for shard in shards:
             stack.callback(shard.close)
@@ -87,7 +87,7 @@ async def run_session(
             prompts = Prompts(settings.style or "compact", settings.prompts)
             client = open_client(read_run(folder).attempts if there else ())
             stack.push_async_callback(client.close)
-            phases = share_device(client) if host is LOCAL else Phases()
+            phases = share_device(client, host)
             if _share_a_device(phases, devices):
                 log(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:

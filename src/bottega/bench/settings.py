@@ -55,7 +55,17 @@ class BenchJudgeSettings:
 
 class BenchSettings(WritingSettings):
     command: ClassVar[str] = "bench"
-    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "server", "samples", "out", "verify", "json")
+    flags: ClassVar[tuple[str, ...]] = (
+        "backbone",
+        "candidates",
+        "device",
+        "server",
+        "cluster",
+        "samples",
+        "out",
+        "verify",
+        "json",
+    )
 
     levels: Numbers = ()
     """Only tasks of these levels, such as 1,2; empty for all."""
@@ -91,6 +101,8 @@ class BenchSettings(WritingSettings):
     """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
     server: str | None = None
     """Judge on the device of this `bottega serve`, by its URL; its token is read from BOTTEGA_TOKEN."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts."""
     quick: bool = False

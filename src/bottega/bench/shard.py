@@ -7,58 +7,31 @@ itself fails, a tiny task that always works is run; if that fails too, the devic
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from bottega.bench.by_task import ByTask
 from bottega.bench.known_verdicts import KnownVerdicts
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
 from bottega.core.candidate import Candidate
-from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.delivery.final import RunJudge
-from bottega.judge.device_facts import device_facts
-from bottega.judge.fingerprint import fingerprint
+from bottega.judge.device_host import LOCAL, DeviceHost, kind_of, maker_of
 from bottega.judge.machine import Workers
-from bottega.judge.remote import RemoteJudge
 
 PROBE = Task(
     "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n\n"
     "def get_inputs():\n    return [torch.randn(1024)]\n\n\ndef get_init_inputs():\n    return []\n",
     "probe",
 )
+MOST_LOOKS = 256
 PROBES = 2
 """A task that was up may have died with the candidate beside it; a fresh one decides."""
-
-
-class DeviceHost(Protocol):
-    """Where devices are: on this machine, or behind a server (`bottega.judge.remote.RemoteDevices`)."""
-
-    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RunJudge | RemoteJudge: ...
-    def fingerprint(self, device: str) -> dict[str, Any]: ...
-    def facts(self, device: str) -> DeviceFacts: ...
-
-
-class LocalDevices:
-    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RunJudge:
-        return RunJudge(device, workers=workers, **defaults)
-
-    def fingerprint(self, device: str) -> dict[str, Any]:
-        return fingerprint(device)
-
-    def facts(self, device: str) -> DeviceFacts:
-        return device_facts(device)
-
-
-LOCAL = LocalDevices()
 
 
 class Unfit(BottegaError):
@@ -94,14 +67,18 @@ class Shard:
         """Without `known` every request is judged, also for a text that was judged before."""
         self.device, self.known = device, known
         self.judge = host.judge(device, workers=workers, **judging.options)
-        self.workers, self.lanes = self.judge.workers, self.judge.lanes
         self.lost = ""
         """Why it is gone; empty while it is there."""
-        self._looking = ThreadPoolExecutor(self.lanes, thread_name_prefix=f"bench-{device}")
+        self._looking = ThreadPoolExecutor(MOST_LOOKS, thread_name_prefix=f"bench-{device}")
         self._probing = asyncio.Lock()
-        self._by_task = ByTask(self.lanes)
+        self._by_task = ByTask(lambda: self.lanes)
         self.look: Callable[[Task], Awaitable[None]] | None = None
         """Asked before every verdict, while the task is about to be brought up for it; may raise `Unfit`."""
+
+    @property
+    def lanes(self) -> int:
+        """Verdicts to ask for at a time; of a cluster, as many as it can do now."""
+        return self.judge.lanes
 
     def __enter__(self) -> Shard:
         return self
@@ -179,31 +156,6 @@ class Shard:
             raise JudgeError(str(error)) from None
 
 
-def devices_named(words: str) -> tuple[str, ...]:
-    """`cpu`, `cuda`, `cuda:0,cuda:1`, or `all` for every GPU of the machine. Devices of one kind, each once."""
-    if words == "all":
-        count = _gpus()
-        if not count:
-            raise UsageError("--device all: no NVIDIA GPU is visible here; use --device cpu")
-        return tuple(f"cuda:{number}" for number in range(count))
-    found = tuple(word.strip() for word in words.split(",") if word.strip())
-    named = [device if device != "cuda" else "cuda:0" for device in found]
-    if not found or len(set(named)) < len(named):
-        raise UsageError(f"--device {words!r}: name devices once each, such as cpu, cuda or cuda:0,cuda:1")
-    if len({kind_of(device) for device in found}) > 1:
-        raise UsageError(f"--device {words}: times of a CPU and of a GPU do not belong in one run")
-    return found
-
-
-def kind_of(device: str) -> str:
-    return device.partition(":")[0]
-
-
-def maker_of(found: dict[str, Any]) -> str:
-    """The device's own name, out of a fingerprint: what must be equal for times to be compared."""
-    return str(found.get("gpu") or found.get("cpu") or "").partition(",")[0].strip()
-
-
 def fingerprint_of(devices: Sequence[str], host: DeviceHost = LOCAL) -> dict[str, Any]:
     """Of the run: the first device's, with all of them named. Devices of different makes are refused."""
     prints = {device: host.fingerprint(device) for device in devices}
@@ -212,14 +164,3 @@ def fingerprint_of(devices: Sequence[str], host: DeviceHost = LOCAL) -> dict[str
         told = ", ".join(f"{device} is {make}" for device, make in makes.items())
         raise UsageError(f"the devices differ ({told}); times of different devices do not belong in one run")
     return {**prints[devices[0]], "device": kind_of(devices[0]), "devices": list(devices)}
-
-
-def _gpus() -> int:
-    if shutil.which("nvidia-smi") is None:
-        return 0
-    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    return sum(line.strip().isdecimal() for line in told.stdout.splitlines()) if told.returncode == 0 else 0

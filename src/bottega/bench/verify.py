@@ -20,10 +20,11 @@ from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import read_kernel, read_run
 from bottega.bench.settings import BenchJudgeSettings
-from bottega.bench.shard import LOCAL, DeviceHost, Shard, fingerprint_of, kind_of, maker_of
+from bottega.bench.shard import Shard, fingerprint_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
-from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.core.verdict import Outcome, Speedup, Verdict, interval_text
+from bottega.judge.device_host import LOCAL, DeviceHost, kind_of, maker_of
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.machine import Workers
 from bottega.languages import candidate_from
@@ -178,9 +179,10 @@ async def _checked(
             found[(attempt.task, attempt.candidate)] = checked = await one(shard, attempt)
             on_event(checked)
 
-    shards = [Shard(device, judging, workers, host=host) for device in devices]
+    each = host.workers_of_each(workers, devices)
+    shards = [Shard(device, judging, each, host=host) for device in devices]
     try:
-        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(shard.workers)))
+        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(shard.judge.workers)))
     finally:
         for shard in shards:
             shard.close()
@@ -202,7 +204,7 @@ def compared(blank: Checked, then: Verdict, now: Verdict, same: bool) -> Checked
         return replace(checked, holds=True)
     both = tuple((name, _ends(then.speedup[name]), _ends(now.speedup[name])) for name in then.speedup if name in now.speedup)
     apart = [
-        f"against {name} it was {old.low:.3f} to {old.high:.3f} and is now {new.low:.3f} to {new.high:.3f}"
+        f"against {name} it was {interval_text(old.low, old.high, 3)} and is now {interval_text(new.low, new.high, 3)}"
         for name, old, new in both
         if old.low > new.high or new.low > old.high
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,7 @@ from bottega.data.teacher_pool import TeacherPool
 from bottega.data.tokens import counter
 from bottega.data.trust import is_trusted, must_be_trusted, trusted_setup_of
 from bottega.judge.device_facts import device_facts, is_here
-from bottega.judge.fingerprint import fingerprint
-from bottega.judge.judge import Judge
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
@@ -70,17 +69,18 @@ async def judge_stage(
     *,
     splitting: ExampleStage | None = None,
     progress: Progress | None = None,
+    host: DeviceHost = LOCAL,
 ) -> StageResult:
     """Judge everything that is not judged yet. What was done before an error or an interrupt is in the folder."""
     judged = StageResult(progress or Progress())
     split = splitting or ExampleStage()
     with JudgedStore(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
         store.add_task_records(task_records)
-        store.note("device", device_facts(stage.device).to_json())
-        store.note("fingerprint", fingerprint(stage.device))
+        store.note("device", host.facts(stage.device).to_json())
+        store.note("fingerprint", host.fingerprint(stage.device))
         trusted = opened.enter_context(_trusted_judge(stage)) if stage.trusted else None
         judge = opened.enter_context(
-            Judge(
+            host.judge(
                 stage.device,
                 workers=min(stage.workers, AUDITING) if stage.trusted else stage.workers,
                 quick=True,
@@ -89,7 +89,9 @@ async def judge_stage(
                 timeout=stage.timeout,
             )
         )
-        storing = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
+        if not stage.trusted:
+            stage = replace(stage, workers=judge.workers)  # of a cluster, known when it is there
+        storing = StoringJudge(judge, store, judge_setup_of(stage, host), None if stage.trusted else judged.progress.verdict)
         teacher_pool = make_teacher_pool(storing)
         opened.callback(teacher_pool.close)
         opened.callback(judge.close)

@@ -27,7 +27,7 @@ from bottega.data.records import JudgedTask, surely_faster
 from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.teacher_pool import TeacherPool
-from bottega.judge.judge import Judge
+from bottega.judge.device_host import DeviceJudge
 from bottega.skills.gate import Decision, Rules, worth
 from bottega.skills.library import Library
 from bottega.skills.proving import Proof, prove
@@ -120,7 +120,7 @@ class CardGate:
     store: JudgedStore
     library: Library
     teacher_pool: TeacherPool
-    judge: Judge
+    judge: DeviceJudge
     judge_setup: JudgeSetup
     stage: JudgeStage
     card_index: CardIndex

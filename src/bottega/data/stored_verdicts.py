@@ -12,8 +12,8 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore, JudgeSetup
-from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
-from bottega.judge.judge import Judge
+from bottega.judge.device_host import LOCAL, DeviceHost, DeviceJudge, maker_of
+from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.trusted.judge import TrustedJudge
 
 
@@ -22,7 +22,7 @@ class StoringJudge:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: DeviceJudge,
         store: JudgedStore,
         judge_setup: JudgeSetup,
         on_verdict: Callable[[Verdict, bool], None] | None = None,
@@ -114,10 +114,9 @@ class StoringTrustedJudge:
         return [found.get(candidate.id) for candidate in candidates]
 
 
-def judge_setup_of(stage: JudgeStage) -> JudgeSetup:
+def judge_setup_of(stage: JudgeStage, host: DeviceHost = LOCAL) -> JudgeSetup:
     """Verdicts of one machine, under the same terms, with the same judge."""
-    found = fingerprint(stage.device)
-    name = str(found.get("gpu") or found["cpu"]).partition(",")[0].strip()
+    name = maker_of(host.fingerprint(stage.device))
     return JudgeSetup(
         JUDGE_VERSION, f"{stage.device.partition(':')[0]}: {name}; quick; {'+'.join(stage.baselines)}; {stage.precision}"
     )

@@ -23,17 +23,16 @@ from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.delivery.final import FinalJudge, RunJudge, choose_final
+from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import EpisodeJournal, Listener
+from bottega.episodes.phases import share_device
 from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
-from bottega.judge.device_facts import device_facts
-from bottega.judge.fingerprint import fingerprint
-from bottega.judge.judge import Judge
+from bottega.judge.device_host import LOCAL, DeviceHost, DeviceJudge
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.tasks.module import ModuleTask
@@ -60,7 +59,7 @@ class Stop:
         self.search.set()
 
 
-async def optimise(
+async def optimize(
     request: OptimizeRequest,
     journal: EpisodeJournal,
     open_speaker: Callable[[], Client],
@@ -68,6 +67,7 @@ async def optimise(
     stop: Stop,
     listener: Listener | None = None,
     draft_source: DraftSource | None = None,
+    host: DeviceHost = LOCAL,
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
     settings, subject = request.settings, request.subject
@@ -76,10 +76,10 @@ async def optimise(
     client: Client | None = None
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
-        with RunJudge(settings.device, workers=request.workers, **options) as judge:
+        with host.judge(settings.device, workers=request.workers, **options) as judge:
             opening = asyncio.ensure_future(asyncio.to_thread(open_speaker))  # beside it: both take seconds
             opening.add_done_callback(lambda done: done.cancelled() or done.exception())
-            started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge))
+            started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge, host))
             client = await _unless_stopped(stop, opening)
             request = _as_it_can_be_judged(request, started)
             settings = request.settings
@@ -90,7 +90,15 @@ async def optimise(
                 journal.listeners.append(listener)
             journal.write(started)
             context = EpisodeContext(
-                client, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source
+                client,
+                judge,
+                library,
+                prompts,
+                host.facts(settings.device),
+                journal,
+                budget,
+                draft_source,
+                share_device(client, host),
             )
             ended, error, trace = await _search(context, subject, settings, stop)
     except _Stopped:
@@ -106,7 +114,7 @@ async def optimise(
             raise error
         if stop.rings:
             return None
-    result = await _delivered(request, journal, stop, ended, str(error or ""))
+    result = await _delivered(request, journal, stop, ended, str(error or ""), host)
     if result is None:
         return None
     _ended(journal, ended, error, trace, result)
@@ -130,7 +138,7 @@ async def _unless_stopped(stop: Stop, work: Any) -> Any:
         ring.cancel()
 
 
-def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) -> RunStarted:
+def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: DeviceJudge, host: DeviceHost) -> RunStarted:
     """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
     device = request.settings.device
     earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
@@ -145,7 +153,7 @@ def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) ->
             ) from None
         raise
     unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
-    found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}
+    found = {**host.fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}
     found["unavailable"] = report["unavailable"]
     return RunStarted(request.command, request.terms(), found)
 
@@ -195,11 +203,13 @@ def _remember(context: EpisodeContext, episode: Episode, settings: EpisodeSettin
         )
 
 
-async def _delivered(request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str) -> Result | None:
+async def _delivered(
+    request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str, host: DeviceHost
+) -> Result | None:
     settings, subject = request.settings, request.subject
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
-    with FinalJudge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
+    with host.judge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
         work = asyncio.ensure_future(choose_final(judge, journal, episode, subject, attempts, settings))
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)

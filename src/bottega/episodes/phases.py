@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from bottega.backbone.client import Client
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.memory_ledger import claim
 
@@ -216,10 +217,11 @@ class PhaseSection:
         self.__exit__(kind, error, trace)
 
 
-def share_device(client: Client) -> Phases:
-    """The phases of the device on which a client's model draws, the same at every call; of no device where the model is elsewhere."""
+def share_device(client: Client, host: DeviceHost = LOCAL) -> Phases:
+    """The phases of the device on which a client's model draws, the same at every call; of no device where the model is elsewhere, or the judges
+    of `host` are."""
     backbone: Any = getattr(client, "backbone", None)
-    if not hasattr(backbone, "share"):
+    if not hasattr(backbone, "share") or not host.is_here(device_name(backbone.device)):
         return Phases()
 
     def lock() -> Phases:

@@ -4,7 +4,8 @@ The worker's device writes a flag into shared memory, in stream order, when the 
 behind that work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the
 flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
 kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. The end of a delivery
-is found in the same way; there the kernel only reads.
+is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after another:
+what the worker has the device do meanwhile, for its next call, makes them late.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -49,6 +51,12 @@ extern "C" __global__ void __launch_bounds__(1024) apply_if_flagged(
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
     do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begun < (unsigned long long)hold_ns);
 }
+
+extern "C" __global__ void only_answer(volatile long long* answer, long long number)
+{
+    *answer = number;
+    __threadfence_system();
+}
 """
 
 
@@ -75,17 +83,18 @@ class Barrier:
         self.flag = Arena.create(device, 8)
         """Written by the worker's device. The worker maps it; its value is a number that only one call has."""
         self.flag.base.zero_()
-        self._apply = _kernel()
+        self._kernels = _kernels()
         self._answer = torch.zeros(1, dtype=torch.int64, pin_memory=True)
         self._seen = ctypes.c_longlong.from_address(self._answer.data_ptr())
         self._number = 0
+        self._quickest = 10**9
+        """Nanoseconds from one empty kernel's answer to the next one's, on a device that does nothing else."""
 
     def apply(self, target: BarrierTarget, expected: int, hold_ns: int, deadline: float) -> bool:
         """Launch the kernel and wait for its answer: whether the flag had the expected value. If so, the target was saved and overwritten, and
         the device stays occupied for `hold_ns`."""
         self._number += 1
-        number, seen = self._number, self._seen
-        self._apply(
+        self._kernels.apply_if_flagged(
             1,
             THREADS,
             self.flag.base.data_ptr(),
@@ -98,8 +107,31 @@ class Barrier:
             int(target.read_only),
             hold_ns,
             self._answer.data_ptr(),
-            number,
+            self._number,
         )
+        return self._was_flagged(deadline)
+
+    def watch(self, over: Callable[[], bool], deadline: float) -> int:
+        """Launch empty kernels one after another until it is `over`, and once more. Returns how many nanoseconds they were late by: the device
+        did something else meanwhile."""
+        late, last = 0, time.perf_counter_ns()
+        ending = False
+        while not ending:
+            ending = over()
+            self._number += 1
+            self._kernels.only_answer(1, 1, self._answer.data_ptr(), self._number)
+            self._was_flagged(deadline)
+            now = time.perf_counter_ns()
+            self._quickest = min(self._quickest, now - last)
+            late += now - last - self._quickest
+            last = now
+            if time.monotonic() > deadline:
+                raise BarrierTimeout
+        return late
+
+    def _was_flagged(self, deadline: float) -> bool:
+        """Wait for the answer of the kernel that was launched last."""
+        number, seen = self._number, self._seen
         while True:
             for _ in range(SPINS_BETWEEN_LOOKS):
                 answer = seen.value
@@ -116,5 +148,5 @@ class Barrier:
 
 
 @functools.cache
-def _kernel() -> Any:
-    return cuda(SOURCE).apply_if_flagged
+def _kernels() -> Any:
+    return cuda(SOURCE)

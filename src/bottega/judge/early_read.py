@@ -30,11 +30,17 @@ class EarlyRead:
             self.elements = elements[secrets.randbelow(step) :: step]
             self.early = self.elements.clone()
 
+    def read_again(self) -> None:
+        """Have the device compare them, bit for bit, with what they are by then. It does so before the outputs are handed over, so that nothing
+        is left for it to do when the call is over."""
+        if self.elements is not None:
+            same = (self.early.view(torch.uint8) == self.elements.clone().view(torch.uint8)).all()
+            self.same = torch.empty(1, dtype=torch.bool, pin_memory=same.is_cuda)
+            self.same.copy_(same, non_blocking=True)
+
     def changed(self) -> bool:
-        """Whether they are something else by now, bit for bit."""
-        if self.elements is None:
-            return False
-        return not torch.equal(self.early.view(torch.uint8), self.elements.clone().view(torch.uint8))
+        """Whether they were something else; when the device has done its work."""
+        return self.elements is not None and not bool(self.same)
 
 
 def _readable(tensor: torch.Tensor) -> bool:

@@ -18,6 +18,7 @@ from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.errors import JudgeError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.asking import ask
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.coverage import claimed_kernels
 from bottega.judge.decide import decide
@@ -117,6 +118,10 @@ class Judge:
                 raise
             self._pool.hold(session)
         return report
+
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation | None = None, **arguments: Any) -> dict[str, Any]:
+        """What a function of ours, `module:function`, finds in a sandboxed process on this device; see `judge/asking.py`."""
+        return ask(self._pool.machine(), self.settings, cancellation or Cancellation(), entry, label, arguments)
 
     def close(self) -> None:
         """End every process. Safe to call twice, and while others still judge: their calls fail."""

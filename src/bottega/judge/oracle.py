@@ -1,7 +1,8 @@
 """The truth: the task's own model in fp64 on the same inputs, whole or in pieces along the batch.
 
 In pieces when the whole does not fit the memory that a verdict may take, after checking that the model treats batch entries
-independently; failing that on the host, and failing that the reference's own output is the truth. The verdict says which it was.
+independently; failing that on the host, and failing that the reference's own output is the truth. The verdict says which it was. It is found
+when the task is opened: a candidate that takes the device's memory does not get a weaker truth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 
 from bottega.judge.dtypes import widest
 from bottega.judge.inputs import InputSet
+from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.reference import Reference, release
 from bottega.judge.tensor_transport import flatten
 
@@ -40,6 +42,8 @@ class Oracle:
         self.device = reference.device
         self.kind = "fp64"
         """`fp64`, `fp64 on the host`, or `reference` where there is no other truth."""
+        self.settled = False
+        """Whether want of memory no longer changes the kind: a candidate may be the cause."""
         self.room: int | None = None
         """Bytes of the device above which an answer is given in pieces, if it can be; None for half of what is free."""
         self.workspace = 0
@@ -67,7 +71,9 @@ class Oracle:
                 return
             except torch.OutOfMemoryError:
                 self._shrink(inputs, state, reference)
-            except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
+            except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError) as error:
+                if self.settled and out_of_memory(str(error)):
+                    raise torch.OutOfMemoryError(str(error)) from None
                 self.kind = "reference"  # the model insists on its data type, or has no fp64 form
             self.forget()
         rest = slice(done, None) if done else slice(None)
@@ -120,7 +126,7 @@ class Oracle:
         return self._model
 
     def _shrink(self, inputs: InputSet, state: str, reference: list[torch.Tensor]) -> None:
-        """The last attempt did not fit: try smaller pieces, then the host, then do without."""
+        """The last attempt did not fit: try smaller pieces, then the host, then do without. Raises where the kind is settled."""
         self.forget()
         if self.kind == "fp64" and self.rows is None and self._may_slice(inputs, state, reference):
             self.rows = max(1, inputs.tensors[self.sliced[0]].shape[0] // 4)
@@ -128,6 +134,8 @@ class Oracle:
         if self.kind == "fp64" and self.rows is not None and self.rows > 1:
             self.rows = max(1, self.rows // 4)
             return
+        if self.settled:
+            raise torch.OutOfMemoryError("the truth was computed when the task was opened, and there is no memory for it now")
         size = sum(t.nbytes for t in inputs.tensors)
         small = self.device != "cpu" and self.kind == "fp64" and self.rows is None and size <= HOST_ORACLE_BYTES
         self.rows, self.sliced = None, ()

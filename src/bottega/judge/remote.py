@@ -21,6 +21,7 @@ from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.invalid_task import UNUSABLE
+from bottega.judge.machine import Workers
 from bottega.judge.remote_client import PATIENCE, NotFound, ServerClient, token_from_environment
 from bottega.judge.settings import OF_A_REQUEST, Settings
 
@@ -71,13 +72,19 @@ class RemoteDevices:
             return tuple(name for name in self.rows if name.partition(":")[0] == first)
         return (self.named(None),) if words is None else tuple(self.named(word.strip()) for word in words.split(","))
 
+    def workers_of_each(self, workers: Workers, devices: Sequence[str]) -> Workers:
+        return workers  # the server's choice
+
+    def is_here(self, device: str) -> bool:
+        return False
+
     def fingerprint(self, device: str) -> dict[str, Any]:
         return dict(self.rows[self.named(device)]["fingerprint"])
 
     def facts(self, device: str) -> DeviceFacts:
         return DeviceFacts(**self.rows[self.named(device)]["facts"])
 
-    def judge(self, device: str, workers: object = "auto", **defaults: Any) -> RemoteJudge:
+    def judge(self, device: str, workers: Workers = "auto", **defaults: Any) -> RemoteJudge:
         """How many workers there are is the server's choice."""
         return RemoteJudge(self.url, self.token, device, patience=self.patience, fresh=self.fresh, **defaults)
 
@@ -161,6 +168,16 @@ class RemoteJudge:
             if problem.get("name") == UNUSABLE:
                 raise TaskError(str(problem.get("detail")))
         return report
+
+    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+        """What delivering a kernel asks beside the device; the server knows the function itself. `TaskError` when it finds nothing."""
+        body = {"task": {"source": arguments.pop("source"), "name": label}, **arguments, **self._asked({})}
+        chosen = {name: value for name, value in body["settings"].items() if name in ("precision", "training")}
+        report = self._result("/v1/probes", {**body, "settings": chosen}).get("report")
+        found = report.get("found") if isinstance(report, dict) else None
+        if not isinstance(found, dict):
+            raise TaskError(str(report.get("failed")) if isinstance(report, dict) else f"{label}: gave no answer")
+        return found
 
     def close(self) -> None:
         """Ends waiting calls, which fail; what they asked for is cancelled at the server."""

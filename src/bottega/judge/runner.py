@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
@@ -150,11 +150,14 @@ class Runner(InspectedWorker):
             done, ended = self._receive_event("done", nonce, options), time.perf_counter_ns()
             self.ask_to_freeze()
             canary.apply()
+            self.freeze(options.deadline(), asked=True)
+            stopped = max(ended, self.spent.stopped_at)  # until then it may work on
         else:
             received, ended = self._wait_for("done", nonce, canary, 0, options), time.perf_counter_ns()
-            done = received or self._receive_event("done", nonce, options)
-        self.freeze(options.deadline(), asked=self.barrier is None)
-        stopped = self._stopped_at(ended)  # until then it may work on
+            done, late_ns = self._freeze_watched(
+                received, lambda: self._receive_event("done", nonce, options), options.deadline()
+            )
+            stopped = ended + late_ns
         waited = self._own_wait() - waited
         if sampled:
             self.control.sample_pause()
@@ -234,12 +237,39 @@ class Runner(InspectedWorker):
         begun = time.perf_counter_ns()
         self.thaw()
         self._send({"do": "prepare", **message}, deadline)
-        reply = self.listen(deadline)
-        ended = time.perf_counter_ns()
-        self.freeze(deadline)
+        if self.barrier is None:
+            reply, ended = self.listen(deadline), time.perf_counter_ns()
+            self.freeze(deadline)
+            ended = max(ended, self.spent.stopped_at)
+        else:
+            reply, late_ns = self._freeze_watched(None, lambda: self.listen(deadline), deadline)
+            ended = time.perf_counter_ns() + late_ns
         if "failure" in reply:
             raise RunnerFailed("failure", bounded(reply["failure"]))
-        return self._stopped_at(ended) - begun
+        return ended - begun
+
+    def _freeze_watched(self, message: Message | None, receive: Callable[[], Message], deadline: float) -> tuple[Message, int]:
+        """On a GPU: stop the worker when its last message has come. Returns the message, and for how many nanoseconds the device was busy
+        meanwhile: with work for a later call."""
+        assert self.barrier is not None
+        asked = False
+
+        def stopped() -> bool:
+            nonlocal message, asked
+            if message is None and self.channel.has_unread():
+                message = receive()
+            if message is not None and not asked:
+                self.ask_to_freeze()
+                asked = True
+            return asked and self.control.has_answered()
+
+        try:
+            late_ns = self.barrier.watch(stopped, deadline)
+        except BarrierTimeout:
+            raise RunnerFailed("timeout") from None
+        self.freeze(deadline, asked=True)
+        assert message is not None
+        return message, late_ns
 
     def _receive_event(self, event: str, nonce: int, options: CallOptions) -> Message:
         """The message that a call has `returned`, or its delivery is `done`. Raises `RunnerFailed` if either has failed."""
@@ -289,10 +319,6 @@ class Runner(InspectedWorker):
         assert self.inputs is not None and self.outputs is not None
         regions = [self.outputs.base[shift : shift + self.extent]]
         return Canary(regions + [self.inputs.base[spec.offset : spec.offset + spec.extent] for spec in changed])
-
-    def _stopped_at(self, ended: int) -> int:
-        """When the worker's last thread was stopped, on a CPU; on a GPU, whose work its host's threads do not do, when it was done."""
-        return max(ended, self.spent.stopped_at) if self.device == "cpu" else ended
 
     def _own_wait(self) -> int:
         """How long the controller has waited for a core so far; not counted on a GPU."""

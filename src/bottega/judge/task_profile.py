@@ -127,6 +127,8 @@ def draw_inputs(profile: TaskProfile, reference: Reference, eager: Runner, varia
     """Inputs for the next call. On a GPU the trusted runner holds the original; on a CPU every runner gets its copy right before its call, so
     that the caches are in the same state for all of them."""
     at_home = reference.device != "cpu" and not profile.mutates
+    if profile.large and reference.device != "cpu":
+        torch.cuda.empty_cache()  # what the oracle took is of other sizes: the inputs would come on top of it
     return reference.draw(variant, eager.take_in if at_home else None)
 
 
@@ -172,6 +174,7 @@ def profile_task(
             eager.trim(deadline)
         for _ in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
             options.yield_to_timer()
+        oracle.settled = True
         if profile.large:
             oracle.forget()
     profile.facts = {

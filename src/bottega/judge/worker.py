@@ -151,6 +151,7 @@ class Worker(ModuleHost):
         avoidable = clock.outside(begun, time.perf_counter_ns())
         told = self.channel.receive()
         try:
+            early.read_again()
             report = self._deliver(parts, told["deliver"], told["strides"], nonce)
             report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
             report["avoidable"] = avoidable

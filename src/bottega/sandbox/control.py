@@ -37,6 +37,10 @@ class ProcessControl:
         """The first half of `freeze`: what the caller does before it asks whether they are `frozen` goes on meanwhile."""
         self._send(b"freeze")
 
+    def has_answered(self) -> bool:
+        """Whether an answer has come that was not received yet."""
+        return messages.has_come(self._channel)
+
     def frozen(self) -> bool:
         """The other half."""
         said, _, spent = self._receive().partition(b" ")

@@ -72,6 +72,13 @@ def receive(channel: socket.socket, inbox: Inbox, wait_s: float) -> bytes:
             return message
 
 
+def has_come(channel: socket.socket) -> bool:
+    """Whether `receive` would find something at once: a packet, or the end of the channel."""
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def _await(channel: socket.socket, event: int, deadline: float) -> None:
     poll = select.poll()
     poll.register(channel, event)

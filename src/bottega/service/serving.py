@@ -18,8 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.final import RunJudge
-from bottega.judge.device_facts import is_here
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.machine import Workers
 from bottega.service.dispatcher import Dispatcher, Keeping
 from bottega.service.http_guard import LOOPBACK
@@ -51,6 +50,7 @@ class ServerOptions:
     tasks: tuple[str, ...] = ()
     library: Path | None = None
     dashboard: Any = None
+    device_host: DeviceHost = LOCAL
 
 
 def run_server(options: ServerOptions, say: Callable[[str], None], on_stop: Callable[[Callable[[], None]], None]) -> None:
@@ -61,21 +61,18 @@ def run_server(options: ServerOptions, say: Callable[[str], None], on_stop: Call
 async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Callable[[Callable[[], None]], None]) -> None:
     tokens = TokenFile(options.token_file) if options.token_file is not None else NoTokens()
     refuse_open_address(options.host, isinstance(tokens, TokenFile))
-    for device in options.devices:
-        if not is_here(device):
-            raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
     named = [device if device != "cuda" else "cuda:0" for device in options.devices]
     if not named or len(set(named)) < len(named):
         raise UsageError(f"--device {','.join(options.devices)}: name devices once each, such as cpu, cuda or cuda:0,cuda:1")
     listening = bound_socket(options.host, options.port)
     store = Store(options.folder)
     judges = {
-        device: RunJudge(
+        device: options.device_host.judge(
             device, workers=options.workers, require_sandbox=options.require_sandbox, memory_gb=options.memory_gb, warn=say
         )
         for device in options.devices
     }
-    dispatcher = Dispatcher(store, judges, tokens.limits_of, options.keeping)
+    dispatcher = Dispatcher(store, judges, tokens, options.keeping)
     tasks = {
         kind: KnownTasks(options.tasks, "cpu" if kind == "cpu" else "gpu")
         for kind in {each.partition(":")[0] for each in judges}
@@ -86,7 +83,7 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
         )  # says now what cannot be loaded, and keeps no request waiting for it
     skills = SkillSearch(options.library, options.folder / "skills")
     config = uvicorn.Config(
-        create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard)),
+        create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard, options.device_host)),
         http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
         limit_concurrency=options.connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
         h11_max_incomplete_event_size=16 << 10, backlog=1024,

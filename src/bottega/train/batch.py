@@ -25,7 +25,8 @@ from bottega.train.credit import (
     weighted,
     writing_credits,
 )
-from bottega.train.policy import Policy, with_logprobs
+from bottega.train.learner import Learner
+from bottega.train.policy import with_logprobs
 from bottega.train.rejection_sampling import Rejection, reject_by_coverage, reject_by_mismatch
 from bottega.train.rewards import reward_named
 from bottega.train.rewards.verdict_reader import Reward, VerdictReader
@@ -87,7 +88,7 @@ def _shuffled(credits: Sequence[Credit], seed: str) -> list[Credit]:
     return found
 
 
-def batch_of(config: Config, policy: Policy, episodes: Sequence[Episode], credits: Sequence[Credit], step: int) -> TrainBatch:
+def batch_of(config: Config, learner: Learner, episodes: Sequence[Episode], credits: Sequence[Credit], step: int) -> TrainBatch:
     """Rows of the roles that are trained, with the trainer's log-probs in them and without what was dropped."""
     learned = [credit for credit in credits if credit.role in config.ablations.roles]
     advantages = advantages_by_turn(learned)
@@ -96,8 +97,8 @@ def batch_of(config: Config, policy: Policy, episodes: Sequence[Episode], credit
     everything = {
         (trace.id, turn): advantages.get((trace.id, turn), 0.0) for trace in traces for turn in range(len(trace.turns))
     }
-    built = policy_rows(traces, everything, min(config.data.longest, policy.longest or config.data.longest))
-    rows = with_logprobs(built.rows, policy.row_logprobs(built.rows, config.data.pack_tokens), "old") if built.rows else []
+    built = policy_rows(traces, everything, config.data.longest)
+    rows = with_logprobs(built.rows, learner.row_logprobs(built.rows, config.data.pack_tokens), "old")
     coverage = _by_coverage(config, traces, step)
     mismatch = _by_mismatch(config, traces, rows)
 

@@ -1,8 +1,9 @@
 """Checkpoints and the finished model: the complete state that a run resumes from, and a folder that `local:PATH` opens; both written atomically.
 
 A checkpoint is a folder, written beside its place under another name, flushed to the disk, and renamed; only then does `latest` point
-to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there. The finished model
-is in transformers' own format, adapters merged.
+to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there. Weights and moments
+are in torch's distributed format: of several ranks each writes its own slices, and any number of ranks reads them. The finished model is in
+transformers' own format, adapters merged.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ import torch
 from bottega.backbone.weights import bare, merged
 from bottega.core.errors import TrainingError
 from bottega.core.files import write_atomic
-from bottega.train.optimiser import Optimiser
+from bottega.train.learner import Learner
 
-FORMAT = 1
-STATE, WEIGHTS, OPTIMISER, RANDOM, LATEST = "state.json", "weights.safetensors", "optimiser.pt", "random.pt", "latest"
+FORMAT = 2
+STATE, TENSORS, RANDOM, LATEST = "state.json", "tensors", "random.pt", "latest"
 _NAME = re.compile(r"step-(\d{8})")
 
 
@@ -37,6 +38,8 @@ class Saved:
     step: int
     state: dict[str, Any]
     """What the loop put there: data position, library version and whatever else is its own."""
+    bad_steps: int = 0
+    """Steps in a row that were left out."""
 
 
 class Checkpoints:
@@ -45,23 +48,21 @@ class Checkpoints:
         self.passed_over: list[str] = []
         """Checkpoints that could not be used when the latest was looked for, and why."""
 
-    def save(self, step: int, model: Any, optimiser: Optimiser, state: Mapping[str, Any]) -> Path:
+    def save(self, step: int, learner: Learner, state: Mapping[str, Any]) -> Path:
         """Raises `TrainingError` when it cannot be kept; what was kept before is untouched."""
         place = self.folder / f"step-{step:08}"
-        trained = {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
         def write(folder: Path) -> None:
-            _write_weights(folder / WEIGHTS, trained)
-            torch.save(optimiser.state(), folder / OPTIMISER)
+            learner.save(folder / TENSORS)
             torch.save(random_states(), folder / RANDOM)
-            sizes = {name: (folder / name).stat().st_size for name in (WEIGHTS, OPTIMISER, RANDOM)}
-            content = {"format": FORMAT, "step": step, "files": sizes, "state": dict(state)}
+            sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+            content = {"format": FORMAT, "step": step, "files": sizes, "bad_steps": learner.optimiser.bad, "state": dict(state)}
             (folder / STATE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in trained.values()))
+            _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in learner.trained().values()))
             _put_folder(place, write)
             self._point(place.name)
         except Exception as error:  # torch and safetensors raise their own kinds for a full disk
@@ -87,16 +88,10 @@ class Checkpoints:
                 self.passed_over.append(f"{name}: {error}")
         return None
 
-    def load(self, saved: Saved, model: Any, optimiser: Optimiser) -> None:
-        """Put weights, optimiser and random states back. Raises `TrainingError` where they are another model's."""
-        trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-        weights = _read_weights(saved.folder / WEIGHTS)
-        if weights.keys() != trained.keys() or any(weights[name].shape != trained[name].shape for name in weights):
-            raise TrainingError(f"{saved.folder} holds another model than the one that is to go on: same model, same LoRA?")
-        with torch.no_grad():
-            for name, parameter in trained.items():
-                parameter.copy_(weights[name])
-        optimiser.restore(torch.load(saved.folder / OPTIMISER, map_location="cpu", weights_only=True))
+    def load(self, saved: Saved, learner: Learner) -> None:
+        """Put weights, moments and random states back. Raises `TrainingError` where they are another model's."""
+        learner.load(saved.folder / TENSORS)
+        learner.optimiser.bad = saved.bad_steps
         set_random_states(torch.load(saved.folder / RANDOM, map_location="cpu", weights_only=True))
 
     def oldest(self) -> int:
@@ -145,31 +140,20 @@ def _read(folder: Path) -> Saved:
     content = json.loads((folder / STATE).read_text(encoding="utf-8"))
     if content["format"] > FORMAT:
         raise ValueError(f"written by a newer version (format {content['format']})")
+    if content["format"] < FORMAT:
+        raise ValueError(
+            f"written by an older version (format {content['format']}); begin a new run with the model of this one"
+        )
     for name, size in content["files"].items():
         if (folder / name).stat().st_size != size:
             raise ValueError(f"{name} is not whole")
-    return Saved(folder, int(content["step"]), content["state"])
+    return Saved(folder, int(content["step"]), content["state"], int(content["bad_steps"]))
 
 
 def _require_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(28, f"it takes about {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free")
-
-
-def _write_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
-    from safetensors.torch import save_file
-
-    save_file({name: value.contiguous().cpu() for name, value in weights.items()}, path)
-
-
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except Exception as error:
-        raise TrainingError(f"{path} cannot be read: {error}") from None
 
 
 def _flush(path: Path) -> None:

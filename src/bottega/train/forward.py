@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bottega.backbone.weights import bare, unfit
@@ -87,30 +87,40 @@ class AttentionShape(NamedTuple):
     scale: float
 
 
-class Forward:
-    """From a pack to the hidden states after the final norm, [T, hidden]."""
+Use = Callable[[Tensor, Tensor], tuple[Tensor, ...]]
+"""What is made of the hidden states before the tokens that count, [N, hidden], and the head's weight."""
+
+
+class Forward(nn.Module):
+    """From a pack to what is asked of its hidden states after the final norm. A module, whose parts are the transformers module's own, so that
+    FSDP2 can gather its weights: they are whole only while it runs, and the head is needed to the very end."""
 
     def __init__(self, model: Any, dtype: torch.dtype, compiled: bool, recompute: bool) -> None:
+        super().__init__()
         why = unfit(model)
         if why:
             raise ValueError(why)
-        self.model, self.dtype, self.recompute = model, dtype, recompute
         inner = bare(model)
         attention = inner.model.layers[0].self_attn
+        self.dtype = dtype
         self.layout = AttentionShape(
             inner.config.num_attention_heads, inner.config.num_key_value_heads, attention.head_dim,
             inner.config.rms_norm_eps, attention.scaling,
         )  # fmt: skip
+        self.embedding, self.rotary, self.norm, self.head = (
+            inner.model.embed_tokens, inner.model.rotary_emb, inner.model.norm, inner.lm_head
+        )  # fmt: skip
+        self.layers = nn.ModuleList(PackedLayer(layer, recompute) for layer in inner.model.layers)
         self._layer: Callable[..., Tensor] = torch.compile(_flash_layer, dynamic=False) if compiled else _flash_layer
         self._norm: Callable[..., Tensor] = torch.compile(rms_norm, dynamic=False) if compiled else rms_norm
 
-    def __call__(self, pack: TrainPack, longest: int | None = None) -> Tensor:
+    def forward(self, pack: TrainPack, longest: int, use: Use) -> tuple[Tensor, ...]:
         """`longest`: a bound on documents that stays the same from pack to pack, so that nothing is compiled twice."""
-        inner, layout = bare(self.model).model, self.layout
-        hidden = F.embedding(pack.ids, inner.embed_tokens.weight).to(self.dtype)
-        rotary = inner.rotary_emb
-        angles = pack.positions[:, None].float() * rotary.inv_freq.to(hidden.device).float()
-        cosine, sine = (angles.cos() * rotary.attention_scaling)[:, None], (angles.sin() * rotary.attention_scaling)[:, None]
+        layout = self.layout
+        hidden = F.embedding(pack.ids, self.embedding.weight).to(self.dtype)
+        angles = pack.positions[:, None].float() * self.rotary.inv_freq.to(hidden.device).float()
+        scaling = self.rotary.attention_scaling
+        cosine, sine = (angles.cos() * scaling)[:, None], (angles.sin() * scaling)[:, None]
         attend = None
         if hidden.is_cuda and self.dtype != torch.float32:
             torch._dynamo.mark_dynamic(pack.starts, 0)
@@ -119,14 +129,25 @@ class Forward:
 
         def run(given: Tensor, parts: LayerWeights) -> Tensor:
             if attend is None:
-                return self._layer(given, cosine, sine, pack.starts, longest or pack.longest, layout, parts)
+                return self._layer(given, cosine, sine, pack.starts, longest, layout, parts)
             return layer_forward(given, cosine, sine, attend, layout, parts)
 
-        recompute, training = self.recompute and torch.is_grad_enabled(), self.model.training
-        for layer in inner.layers:
-            parts = layer_weights_of(layer, training)
-            hidden = checkpoint(run, hidden, parts, use_reentrant=False) if recompute else run(hidden, parts)
-        return self._norm(hidden, inner.norm.weight, layout.epsilon)
+        for layer in self.layers:
+            hidden = layer(hidden, run)
+        return use(self._norm(hidden, self.norm.weight, layout.epsilon).index_select(0, pack.places), self.head.weight)
+
+
+class PackedLayer(nn.Module):
+    def __init__(self, layer: Any, recompute: bool) -> None:
+        super().__init__()
+        self.layer, self.recompute = layer, recompute
+
+    def forward(self, hidden: Tensor, run: Callable[[Tensor, LayerWeights], Tensor]) -> Tensor:
+        parts = layer_weights_of(self.layer, self.layer.training)
+        if not (self.recompute and torch.is_grad_enabled()):
+            return run(hidden, parts)
+        again: Tensor = checkpoint(run, hidden, parts, use_reentrant=False)
+        return again
 
 
 def _flash_layer(

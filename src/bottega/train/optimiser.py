@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +18,9 @@ from bottega.core.errors import TrainingError
 from bottega.train.loss import denominator, means, measures
 from bottega.train.packing import TrainPack
 from bottega.train.policy import Policy
+from bottega.train.ranks import ALONE, Ranks
 from bottega.train.settings import LossSettings, OptimiserSettings
+from bottega.train.sharding import full
 
 
 def rate(settings: OptimiserSettings, step: int, steps: int) -> float:
@@ -62,7 +63,7 @@ class Optimiser:
         now = rate(self.settings, step, steps)
         for group in self._inner.param_groups:
             group["lr"] = now
-        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.settings.clip))
+        norm = float(full(nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)))
         if math.isfinite(loss) and math.isfinite(norm):
             self._inner.step()
             self.forget()
@@ -81,12 +82,21 @@ class Optimiser:
     def forget(self) -> None:
         self._inner.zero_grad(set_to_none=True)
 
-    def state(self) -> dict[str, Any]:
-        return {"inner": self._inner.state_dict(), "bad": self.bad}
+    def moments(self, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
+        """What is remembered of a parameter; nothing before the first step."""
+        return dict(self._inner.state.get(parameter, {}))
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._inner.load_state_dict(state["inner"])
-        self.bad = int(state["bad"])
+    def new_moments(self, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
+        """Room for what `restore` takes."""
+        place = parameter.device if parameter.is_cuda else None  # as AdamW keeps it: fused on a GPU
+        return {
+            "step": torch.zeros((), device=place),
+            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+        }
+
+    def restore(self, parameter: nn.Parameter, moments: dict[str, torch.Tensor]) -> None:
+        self._inner.state[parameter] = moments
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,9 @@ def update(
     settings: LossSettings,
     step: int,
     steps: int,
+    ranks: Ranks = ALONE,
 ) -> Updated:
+    """One step of the optimiser. Every rank is given all packs and takes its own; the sums that a loss is divided by are those of all."""
     if not packs or not any(pack.counted for pack in packs):
         raise TrainingError("an update without a single token to learn from: everything was dropped")
     begun = time.perf_counter()
@@ -118,7 +130,7 @@ def update(
     sums: dict[str, torch.Tensor] = {}
     policy.model.train()
     try:
-        for pack in packs:
+        for pack in ranks.share(packs):
             passed = policy.loss(pack, settings)
             (passed.loss / by).backward()
             with torch.no_grad():
@@ -131,7 +143,8 @@ def update(
         raise
     finally:
         policy.model.eval()
-    loss, *added = torch.stack([total, *(value.float() for value in sums.values())]).tolist()  # the one wait for the device
+    told = ranks.total(torch.stack([total, *(value.float() for value in sums.values())]))
+    loss, *added = told.tolist()  # the one wait for the device
     stepped = optimiser.step(loss, step, steps)
     figures = means(dict(zip(sums, added, strict=True)))
     tokens = sum(pack.tokens for pack in packs)

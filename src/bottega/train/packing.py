@@ -161,5 +161,22 @@ def pack(rows: Sequence[TrainRow], numbers: Sequence[int] | None = None, size: i
     )
 
 
+def without_weights(packed: TrainPack) -> TrainPack:
+    """The same pack with nothing to learn: every gradient of it is 0."""
+    streams = {name: torch.zeros_like(stream) for name, stream in packed.streams.items()}
+    return replace(packed, streams=streams, counted=0, answers=0)
+
+
+def by_row(packs: Sequence[TrainPack], values: Sequence[Tensor]) -> list[np.ndarray]:
+    """Values of the tokens that count, pack by pack, sorted to the rows that the packs were made of."""
+    found: dict[int, np.ndarray] = {}
+    for packed, own in zip(packs, values, strict=True):
+        parts, at = own.float().cpu().numpy(), 0
+        for number, count in packed.owners:
+            found[number] = parts[at : at + count]
+            at += count
+    return [found[number] for number in sorted(found)]
+
+
 def _rounded(count: int) -> int:
     return max(FEWEST_DOCUMENTS, 1 << (count - 1).bit_length())

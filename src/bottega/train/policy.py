@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bottega.backbone.weights import bare, unfit
+from bottega.backbone.weights import unfit
 from bottega.core.errors import BackboneError
 from bottega.train.forward import Forward
 from bottega.train.lm_head_loss import CHUNK, head_logprobs, head_loss, plain_logprobs
@@ -37,12 +37,12 @@ class LossResult:
 class Policy:
     def __init__(
         self, model: Any, *, dtype: torch.dtype | None = None, compiled: bool | None = None, recompute: bool = False,
-        longest: int | None = None, temperature: float = 1.0,
+        longest: int | None = None, temperature: float = 1.0, device: torch.device | None = None,
     ) -> None:  # fmt: skip
         """No dtype: bf16 on a GPU, fp32 on a CPU. `recompute` trades time for memory. `longest`: a bound on the rows' length. `temperature`: at
-        which answers are sampled, and so the one of their log-probs."""
+        which answers are sampled, and so the one of their log-probs. `device`: where it will lie, if it is an outline still."""
         self.model = model
-        self.device: torch.device = next(model.parameters()).device
+        self.device: torch.device = device or next(model.parameters()).device
         cuda = self.device.type == "cuda"
         self.dtype = dtype or (torch.bfloat16 if cuda else torch.float32)
         self.longest, self.temperature = longest, temperature
@@ -62,6 +62,11 @@ class Policy:
         """Where passes are compiled, packs are filled up to a fixed size; elsewhere they are as long as they are."""
         return pack(rows, numbers, size if self.compiled and self.device.type == "cuda" else None, self.chunk)
 
+    def packs(self, rows: Sequence[TrainRow], size: int) -> list[TrainPack]:
+        """All rows, in as few packs of `size` tokens as they fit."""
+        groups = bins([len(row) for row in rows], size)
+        return [self.pack([rows[number] for number in numbers], numbers, size) for numbers in groups]
+
     def loss(self, packed: TrainPack, settings: LossSettings) -> LossResult:
         packed = packed.to(self.device)
 
@@ -71,9 +76,11 @@ class Policy:
         if self.body is None:
             logprobs, entropy = plain_logprobs(self._foreign(packed) / self.temperature, packed.targets)
             return LossResult(loss(logprobs, slice(None)).sum(), logprobs.detach(), entropy)
-        hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
-        weight = bare(self.model).lm_head.weight
-        return LossResult(*head_loss(hidden, weight, packed.targets, loss, temperature=self.temperature))
+
+        def use(hidden: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+            return head_loss(hidden, weight, packed.targets, loss, temperature=self.temperature)
+
+        return LossResult(*self.body(packed, self._bound(packed), use))
 
     @torch.no_grad()
     def logprobs(self, packed: TrainPack) -> tuple[Tensor, Tensor]:
@@ -84,21 +91,14 @@ class Policy:
         try:
             if self.body is None:
                 return plain_logprobs(self._foreign(packed) / self.temperature, packed.targets)
-            hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
-            return head_logprobs(hidden, bare(self.model).lm_head.weight, packed.targets, temperature=self.temperature)
+
+            def use(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+                return head_logprobs(hidden, weight, packed.targets, temperature=self.temperature)
+
+            found: tuple[Tensor, Tensor] = self.body(packed, self._bound(packed), use)
+            return found
         finally:
             self.model.train(training)
-
-    def row_logprobs(self, rows: Sequence[TrainRow], size: int) -> list[np.ndarray]:
-        """For each row the log-probs of its tokens that count, by packs of `size` tokens: for `old`, `reference` and mismatch."""
-        found: list[np.ndarray] = [np.zeros(0, np.float32)] * len(rows)
-        for numbers in bins([len(row) for row in rows], size):
-            packed = self.pack([rows[number] for number in numbers], numbers, size)
-            values, at = self.logprobs(packed)[0].float().cpu().numpy(), 0
-            for number, count in packed.owners:
-                found[number] = values[at : at + count]
-                at += count
-        return found
 
     def _bound(self, packed: TrainPack) -> int:
         if self.longest is not None and packed.longest > self.longest:

@@ -11,7 +11,6 @@ numbers come out.
 from __future__ import annotations
 
 import asyncio
-import copy
 import resource
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -37,17 +36,18 @@ from bottega.train.alarms import alarms
 from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
 from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
+from bottega.train.learner import Learner
 from bottega.train.loss import means, measures
+from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.optimiser import Optimiser, update
-from bottega.train.packing import TrainPack, bins
-from bottega.train.policy import Policy, with_logprobs
+from bottega.train.packing import TrainPack
+from bottega.train.policy import with_logprobs
+from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
-from bottega.train.sft import policy_for
 from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
 
 STEPS = 100
@@ -80,18 +80,20 @@ class RlFinished:
 def train(
     config: Config, folder: Path, *, resume: bool = False,
     inputs: Callable[[Config], AbstractContextManager[RlInputs]] = open_inputs,
-    on_event: Callable[[RlEvent], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+    on_event: Callable[[RlEvent], None] = lambda event: None, stop: Callable[[], bool] = lambda: False, ranks: Ranks = ALONE,
 ) -> RlFinished:  # fmt: skip
-    """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
+    """On the rank that leads; the others `follow`. `stop` is asked after every step; a run that it ends is kept and can be resumed. Raises
+    `BottegaError` for what cannot be done."""
     if not resume and (folder / FILE).exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
     require_packages(config.log)
+    require_ranks(config.sharding, ranks, "train")
     with ExitStack() as open_things:
         given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
         given.loaded.tokenizer.inner.save_pretrained(folder / TOKENIZER)  # whoever reads the logs can read their tokens
-        run = RlRun(config, journal, given, on_event)
+        run = RlRun(config, journal, given, on_event, ranks)
         open_things.callback(run.close)
         begin = run.resume() if resume else 0
         if not any(isinstance(event, RunStarted) for event in journal.events):
@@ -126,6 +128,7 @@ class RlRun:
     journal: EpisodeJournal
     inputs: RlInputs
     on_event: Callable[[RlEvent], None]
+    ranks: Ranks = ALONE
     staged: Staged = field(default_factory=Staged)
 
     def __post_init__(self) -> None:
@@ -136,18 +139,19 @@ class RlRun:
         self.reward = reward_of(config)
         self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
-        reference = copy.deepcopy(loaded.model) if config.loss.kl else None
-        warmth, longest = config.rollout.temperature, config.data.longest
-        self.reference = (
-            Policy(reference, compiled=False, longest=longest, temperature=warmth) if reference is not None else None
+        require_memory(loaded.model.config, config, self.ranks)
+        self.learner = Learner.begin(
+            config, loaded.model, self.ranks, temperature=config.rollout.temperature, reference=bool(config.loss.kl)
         )
-        self.policy = policy_for(config, loaded, warmth)
-        self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
-        decoder = self.policy.dtype if self.policy.device.type == "cuda" else None
+        policy = self.learner.policy
         self.backbone = LocalBackbone(
-            loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
+            loaded,
+            slots=config.rollout.slots,
+            cache_tokens=config.rollout.cache_tokens,
+            dtype=policy.dtype if policy.device.type == "cuda" else None,
+            adopt=self.ranks.sharded,
         )
-        self.phases = share_device(TokenClient(self.backbone))
+        self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
@@ -177,8 +181,9 @@ class RlRun:
                 log.write(Credited("credits", number, tuple(asdict(credit) for credit in credits)))
         self.on_event(Learning(number))
         with watch.stage("training"), watch.trainer.work():
-            batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)
+            batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
             learned, note = self._update(batch, number)
+            self.learner.show()
         self.backbone.weights_changed()
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
@@ -214,18 +219,15 @@ class RlRun:
         if not batch.rows:
             return {}, f"no update, nothing is left to learn from: {batch.rejection_report}"
         rows, size = batch.rows, self.config.data.pack_tokens
-        if self.reference is not None:
-            rows = with_logprobs(rows, self.reference.row_logprobs(rows, size), "reference")
-        packs = [
-            self.policy.pack([rows[place] for place in places], places, size)
-            for places in bins([len(row) for row in rows], size)
-        ]
+        if self.config.loss.kl:
+            rows = with_logprobs(rows, self.learner.row_logprobs(rows, size, reference=True), "reference")
+        packs = self.learner.policy.packs(rows, size)
         alike = not any(pack.streams["advantage"][pack.streams["policy"] != 0].any() for pack in packs)
-        if alike and self.reference is None:
+        if alike and not self.config.loss.kl:
             return {**self._measured(packs), "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
         again = self.config.rollout.updates
         for time in range(again):
-            done = update(self.policy, self.optimiser, packs, self.config.loss, (number - 1) * again + time, self.steps * again)
+            done = self.learner.update(packs, (number - 1) * again + time, self.steps * again)
         values = {name: value for name, value in done.values.items() if name != "tokens_per_second"}
         rate = done.tokens / done.seconds if done.seconds else 0.0
         note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
@@ -234,10 +236,8 @@ class RlRun:
     def _measured(self, packs: Sequence[TrainPack]) -> dict[str, float]:
         """What an update tells of its tokens, without one: a run whose answers have become alike is one that alarms are there for."""
         sums: dict[str, float] = {}
-        for pack in packs:
-            logprobs, entropy = self.policy.logprobs(pack)
-            streams = {name: stream.to(self.policy.device) for name, stream in pack.streams.items()}
-            for name, value in measures(logprobs, entropy, streams, self.config.loss).items():
+        for pack, (logprobs, entropy) in zip(packs, self.learner.logprobs(packs), strict=True):
+            for name, value in measures(logprobs, entropy, pack.streams, self.config.loss).items():
                 sums[name] = sums.get(name, 0.0) + float(value)
         return means(sums)
 
@@ -261,7 +261,7 @@ class RlRun:
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
             }
-            place = self.keeping.save(number, self.policy.model, self.optimiser, state)
+            place = self.keeping.save(number, self.learner, state)
             told = self._publish(self.staged, number)
         self.journal.write(Checkpointed(f"checkpointed/{number}", number, f"{CHECKPOINTS}/{place.name}"))
         if self.config.checkpoint.step_logs == "needed":
@@ -277,10 +277,8 @@ class RlRun:
 
     def export(self) -> None:
         """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
-        loaded = self.inputs.loaded
-        export_model(
-            loaded.model, loaded.tokenizer.inner, self.journal.folder / MODEL, getattr(torch, self.config.checkpoint.export)
-        )
+        tokenizer, dtype = self.inputs.loaded.tokenizer.inner, getattr(torch, self.config.checkpoint.export)
+        export_model(self.learner.whole_model(), tokenizer, self.journal.folder / MODEL, dtype)
 
     def resume(self) -> int:
         """Load the last good checkpoint and finish what it began; how many steps are done."""
@@ -292,7 +290,8 @@ class RlRun:
             return 0
         if saved.state.get("tasks") != self.inputs.digest:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
-        self.keeping.load(saved, self.policy.model, self.optimiser)
+        self.keeping.load(saved, self.learner)
+        self.learner.show()
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
         if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
             self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))
@@ -304,14 +303,12 @@ class RlRun:
         return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
 
     def begun(self, step: int) -> TrainingStarted:
-        parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
-        trained = sum(parameter.numel() for parameter in self.policy.trainable())
         tasks, unfit = len(self.inputs.tasks), len(self.inputs.problems)
         told = f"{tasks} task{'s' * (tasks != 1)}{f' ({unfit} more cannot be used)' if unfit else ''}"
         cards = len(self.library) if self.library is not None else 0
         what = f"{told}, decoder: {self.backbone.engine}; {cards} cards"
         past = tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step)
-        return TrainingStarted(self.steps, step, self.inputs.loaded.name, parameters, trained, what, cards, past)
+        return TrainingStarted(self.steps, step, self.inputs.loaded.name, *self.learner.sizes(), what, cards, past)
 
     def close(self) -> None:
         asyncio.run(self.backbone.close())

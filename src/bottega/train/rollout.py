@@ -27,9 +27,7 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
-from bottega.judge.device_facts import device_facts
-from bottega.judge.fingerprint import fingerprint
-from bottega.judge.judge import Judge
+from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.rewards.selection import turn_rewards
@@ -50,6 +48,8 @@ class RlInputs:
     """cpu, cuda or cuda:N."""
     language: str
     fingerprint: dict[str, Any]
+    host: DeviceHost = LOCAL
+    """Where the judge is."""
     problems: tuple[str, ...] = ()
     """Tasks that cannot be used, one line each."""
 
@@ -60,27 +60,32 @@ class RlInputs:
 
 
 @contextmanager
-def open_inputs(config: Config) -> Iterator[RlInputs]:
+def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language = use_language(rollout.language) if rollout.language else default_language(model_device)
     judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
+    if host is not LOCAL:
+        judge_device = kind_of(judge_device)  # which GPU of this machine the model has says nothing there
     found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
     if not found.tasks:
         told = "; ".join(problem.message for problem in found.problems[:3])
         raise UsageError(f"data.tasks = {list(config.data.tasks)}: names no task that can be used{': ' + told if told else ''}")
     baselines = ("eager", "compile") if config.reward.name == "milestones" else (config.reward.baseline,)
-    with Judge(judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout) as judge:
+    with host.judge(
+        judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout
+    ) as judge:
         torch.manual_seed(config.data.seed)  # a new adapter is drawn at random
         yield RlInputs(
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,
             prompts=Prompts(prompt_style(config.model.name, rollout.style)),
-            device=device_facts(judge_device),
+            device=host.facts(judge_device),
             judge_device=judge_device,
             language=language.name,
-            fingerprint=fingerprint(judge_device),
+            fingerprint=host.fingerprint(judge_device),
+            host=host,
             problems=tuple(problem.message for problem in found.problems),
         )
 

@@ -29,7 +29,15 @@ from bottega.train.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
 TOKENIZER = "tokenizer"
-FREE_TO_CHANGE = ("checkpoint.", "log.", "rollout.judge_workers", "rollout.slots", "rollout.cache_tokens", "skills.at_once")
+FREE_TO_CHANGE = (
+    "checkpoint.",
+    "log.",
+    "sharding.",
+    "rollout.judge_workers",
+    "rollout.slots",
+    "rollout.cache_tokens",
+    "skills.at_once",
+)
 """What a resumed run may be told otherwise without becoming another run."""
 
 

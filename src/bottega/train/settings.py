@@ -50,6 +50,15 @@ class ModelSettings(Section):
     """Compute activations twice instead of keeping them: less memory, a third more time."""
 
 
+class ShardingSettings(Section):
+    """How a model is spread over GPUs, one process each; `torchrun --nproc-per-node N -m bottega train …` starts N of them."""
+
+    ranks: Positive | None = None
+    """Processes that the run needs at least, for its memory; fewer are refused. None takes what there is."""
+    offload: bool = False
+    """Keep weights, gradients and moments in the memory of the CPU, and bring each layer to the GPU for its turn. Needs torchrun."""
+
+
 class DataSettings(Section):
     longest: Positive = 2048
     """Tokens of a row, at most; longer ones are left out and counted."""
@@ -303,6 +312,7 @@ class Ablations(Section):
 
 class Config(Section):
     model: ModelSettings = Field(default_factory=ModelSettings)
+    sharding: ShardingSettings = Field(default_factory=ShardingSettings)
     data: DataSettings = Field(default_factory=DataSettings)
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)
     skills: SkillSettings = Field(default_factory=SkillSettings)

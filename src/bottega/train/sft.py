@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bottega.backbone.loading import LoadedModel, Lora, load
@@ -21,10 +22,12 @@ from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStart
 from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.conversations import SftSample, read_samples
+from bottega.train.learner import Learner
+from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.optimiser import Optimiser, update
-from bottega.train.packing import TrainPack, bins, plan
+from bottega.train.packing import TrainPack, plan
 from bottega.train.policy import Policy
+from bottega.train.ranks import ALONE, Ranks, launched, require_ranks
 from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory
 from bottega.train.settings import Config
 
@@ -45,13 +48,15 @@ class SftFinished:
 
 def sft(
     config: Config, source: Path, folder: Path, *, resume: bool = False, on_event: Callable[[Event | TrainingStarted], None] = lambda event: None,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] = lambda: False, ranks: Ranks = ALONE,
 ) -> SftFinished:  # fmt: skip
-    """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
+    """On the rank that leads; the others `follow`. `stop` is asked after every step; a run that it ends is kept and can be resumed. Raises
+    `BottegaError` for what cannot be done."""
     keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
     if not resume and (folder / FILE).exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
     require_packages(config.log)
+    require_ranks(config.sharding, ranks, "sft")
     torch.manual_seed(config.data.seed)
     loaded = load_for_training(config)  # first: a model or rows that cannot be had leave no run behind
     samples = read_samples(
@@ -60,44 +65,43 @@ def sft(
     with EpisodeJournal(folder) as journal:
         journal.listeners.append(on_event)
         RunDirectory(folder).begin("sft", config, str(source))
-        policy = policy_for(config, loaded)
-        optimiser = Optimiser(policy.trainable(), config.optimiser)
+        require_memory(loaded.model.config, config, ranks, rollouts=False)
+        learner = Learner.begin(config, loaded.model, ranks)
         schedule = Schedule(config, samples.train)
         begin = 0
         saved = keeping.latest() if resume else None
         if saved is not None:
             if saved.state.get("data") != samples.digest:
                 raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
-            keeping.load(saved, policy.model, optimiser)
+            keeping.load(saved, learner)
             begin = saved.step
         if not any(isinstance(event, RunStarted) for event in journal.events):
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
-        sizes = _count(policy.model.parameters()), _count(policy.trainable())
         past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
-        on_event(TrainingStarted(schedule.steps, begin, loaded.name, *sizes, str(samples), past=past))
+        on_event(TrainingStarted(schedule.steps, begin, loaded.name, *learner.sizes(), str(samples), past=past))
         with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
-            coming = ahead.submit(schedule.packs, policy, begin)
+            coming = ahead.submit(schedule.packs, learner.policy, begin)
             for step in range(begin, schedule.steps):
                 begun = time.perf_counter()
                 packs = coming.result()
                 if step + 1 < schedule.steps:  # packed while the device computes
-                    coming = ahead.submit(schedule.packs, policy, step + 1)
+                    coming = ahead.submit(schedule.packs, learner.policy, step + 1)
                 waited = time.perf_counter() - begun
-                updated = update(policy, optimiser, packs, config.loss, step, schedule.steps)
+                updated = learner.update(packs, step, schedule.steps)
                 done = step + 1
                 values = {**updated.values, "epoch": schedule.epoch(done), "tokens": updated.tokens, "waited": waited}
                 metrics.measured("train", done, values, updated.skipped)
                 last, ended = done == schedule.steps, stop()
                 if samples.held_out and (last or done % config.log.eval_every == 0):
-                    held_out = evaluate(policy, samples.held_out[: config.log.eval_rows], config.data.pack_tokens)
+                    held_out = evaluate(learner, samples.held_out[: config.log.eval_rows], config.data.pack_tokens)
                     metrics.measured("eval", done, held_out)
                 if last or ended or done % config.checkpoint.every == 0:
-                    place = keeping.save(done, policy.model, optimiser, {"data": samples.digest})
+                    place = keeping.save(done, learner, {"data": samples.digest})
                     journal.write(Checkpointed(f"checkpoint/{done}", done, f"{CHECKPOINTS}/{place.name}"))
                 if ended and not last:
                     return SftFinished(folder, done, schedule.steps, held_out, stopped=True)
-        export_model(loaded.model, loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
+        export_model(learner.whole_model(), loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
         journal.write(RunEnded("all steps taken", {"steps": schedule.steps, **held_out}))
     return SftFinished(folder, schedule.steps, schedule.steps, held_out)
 
@@ -133,29 +137,26 @@ class Schedule:
         ]
 
 
-def evaluate(policy: Policy, samples: Sequence[SftSample], size: int) -> dict[str, float]:
+def evaluate(learner: Learner, samples: Sequence[SftSample], size: int) -> dict[str, float]:
     """Mean negative log-likelihood of a held-out token, in all and by role."""
-    rows = [sample.row() for sample in samples]
     sums: dict[str, tuple[float, int]] = {}
-    for numbers in bins([len(row) for row in rows], size):
-        packed = policy.pack([rows[number] for number in numbers], numbers, size)
-        values, at = policy.logprobs(packed)[0].float().cpu(), 0
-        for number, count in packed.owners:
-            own = -float(values[at : at + count].double().sum())
-            at += count
-            for name in ("nll", f"nll/{samples[number].role}"):
-                total, tokens = sums.get(name, (0.0, 0))
-                sums[name] = total + own, tokens + count
+    for sample, found in zip(samples, learner.row_logprobs([sample.row() for sample in samples], size), strict=True):
+        own = -float(found.astype(np.float64).sum())
+        for name in ("nll", f"nll/{sample.role}"):
+            total, tokens = sums.get(name, (0.0, 0))
+            sums[name] = total + own, tokens + len(found)
     return {name: total / tokens for name, (total, tokens) in sums.items() if tokens}
 
 
 def load_for_training(config: Config) -> LoadedModel:
-    """Weights that are trained are in fp32; under LoRA the frozen ones are in what the trainer computes in."""
+    """Weights that are trained are in fp32; under LoRA the frozen ones are in what the trainer computes in. What will be spread over several
+    ranks is read into the memory of the CPU first."""
     model = config.model
+    device = "cpu" if launched() else model.device
     lora = Lora(model.lora.rank, model.lora.alpha, model.lora.dropout) if model.lora else None
     adapted = lora is not None or model.adapter is not None
     loaded = load(
-        model.name, device=model.device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
+        model.name, device=device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
     )  # fmt: skip
     _freeze(loaded.model, model.freeze)
     for parameter in loaded.model.parameters():
@@ -176,19 +177,3 @@ def _freeze(model: Any, pieces: Sequence[str]) -> None:
             parameter.requires_grad_(False)
     if names and not any(parameter.requires_grad for parameter in model.parameters()):
         raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
-
-
-def policy_for(config: Config, loaded: LoadedModel, temperature: float = 1.0) -> Policy:
-    compute = None if config.model.compute == "auto" else getattr(torch, config.model.compute)
-    return Policy(
-        loaded.model,
-        dtype=compute,
-        compiled=config.model.compile,
-        recompute=config.model.recompute,
-        longest=config.data.longest,
-        temperature=temperature,
-    )
-
-
-def _count(parameters: Any) -> int:
-    return sum(parameter.numel() for parameter in parameters)

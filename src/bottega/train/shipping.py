@@ -22,6 +22,7 @@ from bottega.backbone.merged import file_sha256, read_merged
 from bottega.core.errors import BackboneError, UsageError
 from bottega.train.checkpoint import export_model
 from bottega.train.conversations import SftSample, read_samples
+from bottega.train.packing import by_row
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CONFIG, MODEL, runs_before
 
@@ -181,4 +182,5 @@ def _set_packed(loaded: LoadedModel, base: dict[str, Tensor], delta: Path) -> No
 
 def _logprobs(loaded: LoadedModel, samples: Sequence[SftSample], longest: int) -> np.ndarray:
     policy = Policy(loaded.model, dtype=torch.float32, compiled=False)
-    return np.concatenate(policy.row_logprobs([sample.row() for sample in samples], longest)).astype(np.float64)
+    packs = policy.packs([sample.row() for sample in samples], longest)
+    return np.concatenate(by_row(packs, [policy.logprobs(pack)[0] for pack in packs])).astype(np.float64)

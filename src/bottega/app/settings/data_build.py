@@ -29,7 +29,7 @@ class CapSettings(Section):
 
 class DataBuildSettings(CommandSettings):
     command: ClassVar[str] = "data build"
-    flags: ClassVar[tuple[str, ...]] = ("out", "device", "teacher", "languages", "seeds", "stage", "style", "json")
+    flags: ClassVar[tuple[str, ...]] = ("out", "device", "cluster", "teacher", "languages", "seeds", "stage", "style", "json")
 
     out: Path = Path("cold-start")
     """Where material and data are kept."""
@@ -51,6 +51,8 @@ class DataBuildSettings(CommandSettings):
 
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     workers: Workers = "auto"
     """Kernels judged side by side; auto is what the cores carry, all but two with trust_teacher."""
     teachers: Positive = 2

@@ -14,7 +14,7 @@ from bottega.service.limits import TokenLimits
 
 class ServeSettings(CommandSettings):
     command: ClassVar[str] = "serve"
-    flags: ClassVar[tuple[str, ...]] = ("host", "port", "device", "token_file", "add_token", "folder", "runs")
+    flags: ClassVar[tuple[str, ...]] = ("host", "port", "device", "cluster", "token_file", "add_token", "folder", "runs")
 
     host: str = "127.0.0.1"
     """The address to listen on. Others than this machine's own are refused without a token file."""
@@ -22,6 +22,8 @@ class ServeSettings(CommandSettings):
     """The port; 0 takes a free one and prints it."""
     device: Words = ("cpu",)
     """Devices to judge on: cpu, cuda, or several by comma such as cuda:0,cuda:1."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     token_file: Path | None = None
     """Who may use it: hashes and limits of tokens, in TOML. Read again when it changes."""
     add_token: str | None = None
@@ -52,4 +54,4 @@ class ServeSettings(CommandSettings):
     keep_days: Seconds = 30.0
     """Results are deleted after so many days."""
     keep_mib: Positive = 2048
-    """The oldest results are deleted above this size."""
+    """Above this size the oldest results of whoever has most are deleted."""

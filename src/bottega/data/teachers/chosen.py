@@ -11,7 +11,7 @@ from bottega.data.stored_verdicts import StoringJudge
 from bottega.data.teacher_pool import InProcessTeacherPool, ProcessTeacherPool, TeacherPool, TeacherSpec
 from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
-from bottega.judge.device_facts import device_facts
+from bottega.judge.device_host import LOCAL, DeviceHost
 
 COMPILERS = {"builder": TeacherSpec("builder"), "parts": TeacherSpec("parts")}
 EPISODES = "episodes"
@@ -27,7 +27,9 @@ def family_of(teacher: str) -> str:
     return "builder" if teacher in COMPILERS else teacher
 
 
-def teacher_pool_for(teacher: str, backbone: str, stage: JudgeStage, judge: StoringJudge, folder: Path) -> TeacherPool:
+def teacher_pool_for(
+    teacher: str, backbone: str, stage: JudgeStage, judge: StoringJudge, folder: Path, host: DeviceHost = LOCAL
+) -> TeacherPool:
     """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
         return compiler_pool_for(teacher, stage)
@@ -44,5 +46,5 @@ def teacher_pool_for(teacher: str, backbone: str, stage: JudgeStage, judge: Stor
         max_tokens=8192 if backbone.startswith("server:") else 2048,
     )
     model = TeacherModel(backbone, open_backbone(backbone), settings)
-    made = LlmTeacher(model, judge, device_facts(stage.device), folder / EPISODES, failed=judge.store.add_mutants)
+    made = LlmTeacher(model, judge, host.facts(stage.device), folder / EPISODES, failed=judge.store.add_mutants)
     return InProcessTeacherPool(made)

@@ -20,70 +20,10 @@ from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.node import ranked
 from bottega.episodes.settings import EpisodeSettings
-from bottega.judge.judge import Judge
-from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
+from bottega.judge.device_host import DeviceJudge
 from bottega.tasks.module import ModuleTask
 
 ENTRY = "bottega.episodes.delivery.probe:main"
-
-
-CLOSING_ATTEMPTS = 50
-
-
-class RunJudge(Judge):
-    def close(self) -> None:
-        """Also while a verdict is under way. `Judge.close` may meet a thread that is listed and not started yet; then it is asked again."""
-        for attempt in range(CLOSING_ATTEMPTS):
-            try:
-                super().close()
-                return
-            except RuntimeError:
-                if attempt == CLOSING_ATTEMPTS - 1:
-                    raise
-                time.sleep(0.02)
-
-
-class FinalJudge(RunJudge):
-    def __enter__(self) -> FinalJudge:
-        return self
-
-    def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
-        """What `probe` finds, in a process of its own. `TaskError` when it finds nothing: the module's own code has failed there."""
-        machine, settings = self._pool.machine(), self.settings
-        ours, theirs = channel_pair()
-        try:
-            sandbox = machine.server.spawn(
-                ENTRY,
-                fds=[theirs.fileno()],
-                arguments={
-                    "do": do,
-                    "device": machine.device,
-                    "training": settings.training,
-                    "precision": settings.precision,
-                    **arguments,
-                },
-                limits=machine.limits,
-                environment=machine.environment,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        try:
-            reply = Channel(ours, takes_descriptors=False).receive(time.monotonic() + settings.task_timeout)
-        except DeadlinePassed:
-            raise TaskError(f"{label}: did not answer within {settings.task_timeout:g} s") from None
-        except (ChannelClosed, ProtocolError):
-            raise TaskError(f"{label}: ended its process when it was looked at") from None
-        finally:
-            sandbox.kill()
-            sandbox.control.close()
-            ours.close()
-        found = reply.get("found")
-        if not isinstance(found, dict):
-            raise TaskError(f"{label}: {reply.get('failed') or 'gave no answer'}")
-        return found
 
 
 MOST = 3
@@ -134,7 +74,7 @@ def promising(attempts: Sequence[RunAttempt], baseline: str) -> list[RunAttempt]
 
 
 async def choose_final(
-    judge: FinalJudge,
+    judge: DeviceJudge,
     journal: EpisodeJournal,
     episode: str,
     subject: ModuleTask,
@@ -152,7 +92,7 @@ async def choose_final(
         if settled.beats_eager is not None and attempt.node.id not in named:
             break
         if facts is None:
-            found = await asyncio.to_thread(judge.ask, "describe", subject.task.label, source=subject.task.source)
+            found = await asyncio.to_thread(judge.ask, ENTRY, subject.task.label, do="describe", source=subject.task.source)
             facts = facts_of(found, settings.device, settings.precision)
         try:
             file = delivered(attempt.node.candidate, facts, subject.title)
@@ -166,7 +106,7 @@ async def choose_final(
             continue
         try:
             tried = await asyncio.to_thread(
-                judge.ask, "try_out", "optimized.py", source=subject.task.source, delivered=file.text, entry=file.load
+                judge.ask, ENTRY, "optimized.py", do="try_out", source=subject.task.source, delivered=file.text, load=file.load
             )
         except TaskError as error:
             tried = {"problems": [str(error)]}
@@ -215,7 +155,7 @@ def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
 
 
 async def _judged(
-    judge: FinalJudge, journal: EpisodeJournal, episode: str, subject: ModuleTask, attempt: RunAttempt, file: Delivered
+    judge: DeviceJudge, journal: EpisodeJournal, episode: str, subject: ModuleTask, attempt: RunAttempt, file: Delivered
 ) -> Verdict:
     candidate = Candidate(file.text, attempt.node.candidate.language, attempt.node.id)
     key = final_key(episode, candidate.id)

@@ -79,7 +79,7 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     task, model, initial = _brought_up(arguments)
     delivered = import_source(arguments["delivered"], "optimized")
     try:
-        loaded = getattr(delivered, arguments["entry"])(model, init=tuple(initial))
+        loaded = getattr(delivered, arguments["load"])(model, init=tuple(initial))
     except (ValueError, TypeError) as error:
         return {"problems": [], "refused": one_line(error)}
     problems: list[str] = []

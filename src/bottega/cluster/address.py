@@ -1,0 +1,74 @@
+"""A Ray cluster by its address: `auto`, `HOST:6379` from one of its machines, or `ray://HOST:10001` from outside.
+
+`auto` joins the cluster of this machine (`ray start`, RAY_ADDRESS), or starts one of this machine alone that ends with the command.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from bottega.core.errors import UsageError
+
+NAMESPACE = "bottega"
+OBJECT_STORE_BYTES = 128 << 20
+"""Of a cluster that is started here: only texts travel."""
+CORES_OF_A_JUDGE = 4
+"""On machines without a GPU. A kernel that is timed has the machine's lease, and all its cores, whichever judge times it."""
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    address: str = "auto"
+    make: str = ""
+    """A part of the device's own name, such as H100, where the cluster has several kinds."""
+    cores: int = CORES_OF_A_JUDGE
+    """Of each judge on a CPU."""
+
+    @classmethod
+    def read(cls, words: str) -> ClusterAddress:
+        address, _, rest = words.partition("?")
+        options = dict(parse_qsl(rest, keep_blank_values=True))
+        if unknown := sorted(options.keys() - {"make", "cores"}):
+            raise UsageError(f"--cluster {words}: knows make=NAME and cores=NUMBER, not {unknown[0]}")
+        cores = options.get("cores", str(CORES_OF_A_JUDGE))
+        if not cores.isdecimal() or int(cores) < 1:
+            raise UsageError(f"--cluster {words}: cores={cores} is no number of cores")
+        if not address:
+            raise UsageError("--cluster needs auto, HOST:6379 or ray://HOST:10001")
+        return cls(address, options.get("make", ""), int(cores))
+
+
+def join(address: str) -> bool:
+    """Whether a connection was made that `leave` is to end; a process that is connected already stays so."""
+    ray = imported()
+    if ray.is_initialized():
+        return False
+    given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        ray.init(address=address, **given)
+    except ConnectionError as error:
+        if address != "auto":
+            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}") from None
+        ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **given)
+    except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
+        raise UsageError(f"--cluster {address}: cannot be joined: {_line(error)}") from None
+    return True
+
+
+def leave() -> None:
+    imported().shutdown()
+
+
+def imported() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--cluster needs Ray: pip install 'bottega[cluster]'") from None
+    return ray
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,364 @@
+"""The judges of a cluster: one for each GPU, or for some cores, on every machine of it, and one queue in front of them.
+
+Machines come and go: judges are started on those that join, and what a lost one had under way is done elsewhere. Devices of another make than
+the first are left out, since their times do not belong in one comparison. All state belongs to an event loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import InvalidStateError
+from dataclasses import dataclass, field
+from typing import Any
+
+from bottega.bench.caveats import SAME_MACHINE
+from bottega.cluster.address import ClusterAddress, imported
+from bottega.cluster.judge_actor import ActorAnswer, JudgeActor
+from bottega.cluster.request_queue import ClusterRequest, PlacedJudge, RequestQueue, ended
+from bottega.core.errors import JudgeError, UsageError
+from bottega.judge.cancellation import Cancelled
+from bottega.judge.device_host import maker_of
+from bottega.judge.machine import Workers
+
+WATCH_SECONDS = 1.0
+"""How often it is seen which machines there are."""
+OPENING_SECONDS, MORE_SECONDS = 120.0, 20.0
+"""How long the first judge may take to be ready, and then the others, before it is decided which make is judged on."""
+PATIENCE_SECONDS = 120.0
+"""How long requests wait while the cluster has no judge at all."""
+FAILED_SECONDS = 10.0
+"""Between two tries to start a judge that did not come up."""
+THREADS = 128
+"""Of an actor: verdicts under way, and room for those who cancel them."""
+
+
+@dataclass(eq=False)
+class RayJudge(PlacedJudge):
+    actor: Any = None
+    told: dict[str, Any] = field(default_factory=dict)
+    """What it said of itself, once it was ready."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What must be the same for verdicts to stand in one comparison; of a CPU, also how many cores there are."""
+        found = self.told["fingerprint"]
+        parts = [found.get(name) for name in ("bottega", *SAME_MACHINE) if name != "device"]
+        return (*parts, "" if found.get("gpu") else found.get("cores"))
+
+
+Place = tuple[str, int]
+"""The machine, and the number of the judge there."""
+
+
+class ClusterPool:
+    def __init__(
+        self, cluster: ClusterAddress, kind: str, log: Callable[[str], None], actor: type[JudgeActor] = JudgeActor
+    ) -> None:
+        """Waits until judges of one make are there."""
+        self.cluster, self.kind, self._log, self._actor = cluster, kind, log, actor
+        self._ray = imported()
+        self._workers: Workers = "auto"
+        self._judges: dict[Place, RayJudge] = {}
+        self._left_out: set[Place] = set()
+        self._failed: dict[Place, float] = {}
+        self._failures, self._last_failure = 0, ""
+        self._queue = RequestQueue()
+        self._identity: tuple[Any, ...] | None = None
+        self._first: RayJudge | None = None
+        self._last_seen = time.monotonic()
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True).start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        except BaseException:
+            self.close()
+            raise
+
+    # for any thread
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """What the first judge told of its device; all others are of the same make."""
+        assert self._first is not None
+        return self._first.told
+
+    @property
+    def judges(self) -> list[dict[str, Any]]:
+        """What each judge told that is ready now."""
+        return [judge.told for judge in list(self._judges.values()) if judge.lanes]
+
+    def submit(self, request: ClusterRequest) -> None:
+        self._loop.call_soon_threadsafe(self._submitted, request)
+
+    def cancel(self, request: ClusterRequest) -> None:
+        self._loop.call_soon_threadsafe(self._cancelled, request)
+
+    def use_workers(self, workers: Workers) -> None:
+        """Verdicts at a time of each judge, from here on."""
+        if workers != self._workers:
+            asyncio.run_coroutine_threadsafe(self._use_workers(workers), self._loop).result()
+
+    def close_judge(self, defaults: dict[str, Any]) -> None:
+        """End the processes of one judge's defaults everywhere; what waits for it fails."""
+        self._loop.call_soon_threadsafe(self._judge_closed, defaults)
+
+    def close(self) -> None:
+        """End every judge. Safe to call twice."""
+        if not self._closed:
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    # in the loop
+
+    async def _open(self) -> None:
+        begun = time.monotonic()
+        self._spawn(self._watch())
+        waited_for_more = 0.0
+        while True:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), WATCH_SECONDS)
+            ready = [judge for judge in self._judges.values() if judge.told]
+            now = time.monotonic()
+            waited_for_more = waited_for_more or (now if ready else 0.0)
+            if ready and (len(ready) == len(self._judges) or now - waited_for_more > MORE_SECONDS):
+                break
+            hopeless = not self._judges and self._failures >= 2 * max(1, len(self._failed))
+            if hopeless or now - begun > OPENING_SECONDS:
+                why = self._last_failure or "others may hold its devices; see `ray status`"
+                raise JudgeError(f"no judge of the cluster is ready on {self.kind} after {now - begun:.0f} s: {why}")
+        self._choose(ready)
+
+    def _choose(self, ready: list[RayJudge]) -> None:
+        """The make that is judged on, from here on."""
+        makes = Counter(maker_of(judge.told["fingerprint"]) for judge in ready)
+        fits = [judge for judge in ready if self.cluster.make.lower() in maker_of(judge.told["fingerprint"]).lower()]
+        if len({judge.identity for judge in fits}) != 1:
+            told = ", ".join(f"{count} × {make}" for make, count in makes.items())
+            raise UsageError(
+                f"--cluster: its devices are {told}"
+                + (
+                    "; name one kind: ADDRESS?make=NAME"
+                    if len(makes) > 1
+                    else ", with different software or drivers: make them alike"
+                )
+            )
+        self._first, self._identity = fits[0], fits[0].identity
+        for judge in ready:
+            self._admit(judge)
+
+    async def _watch(self) -> None:
+        while True:
+            with contextlib.suppress(Exception):  # a head that is away for a moment is asked again
+                self._place(await asyncio.to_thread(self._ray.nodes))
+            if any(judge.lanes for judge in self._judges.values()) or not len(self._queue):
+                self._last_seen = time.monotonic()
+            elif time.monotonic() - self._last_seen > PATIENCE_SECONDS:
+                for request in self._queue.drain():
+                    self._settle(request, JudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s"))
+            await asyncio.sleep(WATCH_SECONDS)
+
+    def _place(self, nodes: list[dict[str, Any]]) -> None:
+        """Start judges where there is room for one and none is; forget those whose machine is gone."""
+        wanted: dict[Place, dict[str, Any]] = {}
+        for node in nodes:
+            if node["Alive"]:
+                wanted |= {(node["NodeID"], number): node for number in range(self._room(node["Resources"]))}
+        for place, judge in list(self._judges.items()):
+            if place not in wanted:
+                self._lose(place, judge, "its machine has left the cluster")
+        self._left_out &= wanted.keys()
+        for place, node in wanted.items():
+            if place not in self._judges and place not in self._left_out and time.monotonic() >= self._failed.get(place, 0.0):
+                self._judges[place] = judge = self._start(node)
+                self._spawn(self._greet(place, judge))
+
+    def _room(self, resources: dict[str, float]) -> int:
+        if self.kind != "cpu":
+            return int(resources.get("GPU", 0))
+        return int(resources.get("CPU", 0)) // self._cores(resources)
+
+    def _cores(self, resources: dict[str, float]) -> int:
+        return max(1, min(self.cluster.cores, int(resources.get("CPU", 0))))
+
+    def _start(self, node: dict[str, Any]) -> RayJudge:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        resources = node["Resources"]
+        cores = self._cores(resources)
+        needs = {"num_cpus": cores} if self.kind == "cpu" else {"num_cpus": 0, "num_gpus": 1}
+        actor = self._ray.remote(self._actor).options(
+            **needs,
+            max_concurrency=THREADS,
+            max_restarts=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+        )
+        started = actor.remote(self.kind, cores, int(resources.get("GPU", 0)) or 1)
+        return RayJudge(node["NodeID"], str(node.get("NodeManagerHostname") or node["NodeID"][:8]), actor=started)
+
+    async def _greet(self, place: Place, judge: RayJudge) -> None:
+        try:
+            judge.told = await self._answer(judge.actor.hello.remote(self._workers))
+        except Exception as error:
+            if self._judges.get(place) is judge:
+                self._failed[place] = time.monotonic() + FAILED_SECONDS
+                self._failures, self._last_failure = self._failures + 1, _last_line(error)
+                self._lose(place, judge, f"it did not start: {self._last_failure}")
+            return
+        self._changed.set()
+        if self._identity is not None:
+            self._admit(judge)
+
+    def _admit(self, judge: RayJudge) -> None:
+        """Use it, or leave it out where it is of another make."""
+        if judge.identity == self._identity:
+            judge.lanes = judge.told["lanes"]
+            self._dispatch()
+            return
+        make = maker_of(judge.told["fingerprint"])
+        self._log(f"cluster: {judge.name} is left out: its device ({make}) or software is another than that of the first judge")
+        for place in [place for place, other in self._judges.items() if other is judge]:
+            self._left_out.add(place)
+            del self._judges[place]
+        self._kill(judge)
+
+    async def _use_workers(self, workers: Workers) -> None:
+        self._workers = workers
+        for judge in [judge for judge in self._judges.values() if judge.lanes]:
+            with contextlib.suppress(self._ray.exceptions.RayActorError):  # whoever watches it sees that it is gone
+                judge.told = await self._answer(judge.actor.hello.remote(workers))
+                judge.lanes = judge.told["lanes"]
+
+    def _submitted(self, request: ClusterRequest) -> None:
+        if self._closed:
+            self._settle(request, JudgeError("this judge was closed"))
+        else:
+            self._queue.add(request)
+            self._dispatch()
+
+    def _cancelled(self, request: ClusterRequest) -> None:
+        if self._queue.remove(request):
+            self._settle(request, Cancelled("the verdict was cancelled before it began"))
+        for judge in self._judges.values():
+            if request in judge.running:
+                judge.actor.cancel.remote(request.key)
+
+    def _judge_closed(self, defaults: dict[str, Any]) -> None:
+        for request in self._queue.drain():
+            if request.defaults is defaults:
+                self._settle(request, JudgeError("this judge was closed"))
+            else:
+                self._queue.add(request)
+        for judge in self._judges.values():
+            for request in judge.running:
+                if request.defaults is defaults:
+                    judge.actor.cancel.remote(request.key)
+            if judge.lanes:
+                judge.actor.close.remote(defaults)
+
+    def _dispatch(self) -> None:
+        for judge, request in self._queue.assign(self._judges.values()):
+            assert isinstance(judge, RayJudge)
+            self._spawn(self._run(judge, request))
+
+    async def _run(self, judge: RayJudge, request: ClusterRequest) -> None:
+        while True:
+            try:
+                answer: ActorAnswer = await self._answer(
+                    judge.actor.do.remote(request.key, request.method, request.defaults, request.given, request.options)
+                )
+                break
+            except self._ray.exceptions.ActorUnavailableError:
+                # It may be there still, and at work: asked again by the same key, it does nothing twice.
+                await asyncio.sleep(WATCH_SECONDS)
+            except self._ray.exceptions.RayActorError as error:
+                place = next((place for place, other in self._judges.items() if other is judge), None)
+                if place is not None:
+                    self._lose(place, judge, _line(error), error.preempted)
+            except Exception as error:
+                answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {_line(error)}")
+                break
+            if request not in judge.running:  # it was lost with its judge, and is somebody else's now
+                return
+        if request in judge.running:
+            ended(judge, request)
+            self._settle(request, answer)
+            self._dispatch()
+
+    def _lose(self, place: Place, judge: RayJudge, why: str, preempted: bool = False) -> None:
+        """The judge is gone. What it had under way is tried once more; a machine that was taken away on purpose is nobody's fault."""
+        del self._judges[place]
+        if not self._closed:
+            self._log(f"cluster: a judge on {judge.name} is gone: {why}")
+        running, judge.running = judge.running, set()
+        judge.lanes = 0
+        for request in running:
+            if request.done.cancelled():
+                continue
+            if preempted:
+                self._queue.add(request)
+            elif not self._queue.lost(request, judge):
+                self._blame(request)
+        self._kill(judge)
+        self._changed.set()
+        self._dispatch()
+
+    def _blame(self, request: ClusterRequest) -> None:
+        machines = " and ".join(dict.fromkeys(node[:8] for node in request.lost_at))
+        told = f"The judge was lost {len(request.lost_at)} times while it ran, the last time alone (machines {machines})."
+        try:
+            found = ActorAnswer(request.blame(told))
+        except JudgeError as error:
+            found = ActorAnswer(error="JudgeError", text=str(error))
+        self._settle(request, found)
+
+    async def _close(self) -> None:
+        self._closed = True
+        for request in self._queue.drain():
+            self._settle(request, JudgeError("this judge was closed"))
+        for judge in list(self._judges.values()):
+            for request in judge.running:
+                self._settle(request, JudgeError("this judge was closed"))
+            self._kill(judge)
+        self._judges.clear()
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _settle(self, request: ClusterRequest, answer: ActorAnswer | Exception) -> None:
+        error = answer.exception if isinstance(answer, ActorAnswer) else answer
+        with contextlib.suppress(InvalidStateError):  # whoever asked has gone
+            if error is not None:
+                request.done.set_exception(error)
+            elif isinstance(answer, ActorAnswer):
+                request.done.set_result(answer.found)
+
+    def _kill(self, judge: RayJudge) -> None:
+        with contextlib.suppress(Exception):
+            self._ray.kill(judge.actor)
+
+    async def _answer(self, reference: Any) -> Any:
+        return await asyncio.wrap_future(reference.future())
+
+    def _spawn(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _last_line(error: Exception) -> str:
+    """Where Ray tells a traceback, the error itself comes last."""
+    return (str(error).strip().splitlines() or [""])[-1][:300]
