@@ -101,7 +101,8 @@ def test_a_cpp_rule_takes_its_optimisation_out(name: str) -> None:
 
 
 def test_threads_go_on_loops_of_exported_functions_only() -> None:
-    body = 'static inline void g(float* y) {\n  for (int i = 0; i < 4; ++i) y[i] = 0.f;\n}\n\nextern "C" void f(float* y) {\n  for (int i = 0; i < 4; ++i) g(y);\n}'
+    loop = "for (int i = 0; i < 4; ++i)"
+    body = f'static inline void g(float* y) {{\n  {loop} y[i] = 0.f;\n}}\n\nextern "C" void f(float* y) {{\n  {loop} g(y);\n}}'
     edit = next(rule_named(CPP_RULES, "threads").redo(cpp_kernel(body), "schedule(static) reduction(+ : total)"))
     assert edit.source.count("#pragma omp parallel for schedule(static)\n") == 1
     assert edit.source.index("#pragma") > edit.source.index('"C"')
