@@ -134,10 +134,11 @@ class Learner:
         if not self.ranks.sharded and self.whole is None:
             return
         shown = dict(self.whole.named_parameters()) if self.whole is not None else {}
-        for name, parameter in self.trained().items():
-            gathered = full(parameter.detach().to(self.policy.device))
-            if self.whole is not None:
-                shown[name].data.copy_(gathered)
+        with torch.inference_mode(False), torch.no_grad():  # the decoder's thread, which may call this, is in inference mode
+            for name, parameter in self.trained().items():
+                gathered = full(parameter.detach().to(self.policy.device))
+                if self.whole is not None:
+                    shown[name].data.copy_(gathered)
 
     @together
     def whole_model(self) -> Any:
