@@ -14,6 +14,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,17 +98,18 @@ def write_kernels(folder: Path, count: int) -> None:
             (folder / f"{name}.{number}.py").write_text(cpp_text(f"{text} /* {number} */"))
 
 
-def started(workers: int) -> ClusterDevices:
-    """In a Ray of this machine with so many judges, whatever its cores; leaving the host ends it."""
+@contextmanager
+def started(workers: int) -> Iterator[ClusterDevices]:
+    """In a Ray of this machine with so many judges, whatever its cores."""
     import ray
 
-    ray.init(
-        address="local", num_cpus=workers, object_store_memory=OBJECT_STORE_BYTES, include_dashboard=False, log_to_driver=False,
-        logging_level="ERROR",
-    )  # fmt: skip
-    host = ClusterDevices("auto?cores=1")
-    host._joined = True
-    return host
+    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=workers, object_store_memory=OBJECT_STORE_BYTES, **options)
+    try:
+        with ClusterDevices("auto?cores=1") as host:
+            yield host
+    finally:
+        ray.shutdown()
 
 
 def _no_model(spent: Any) -> Any:
