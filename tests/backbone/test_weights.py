@@ -72,3 +72,17 @@ def test_an_adapter_is_merged_once() -> None:
         model.unmerge_adapter()
         with model.disable_adapter():
             assert torch.equal(merged(layer), layer.base_layer.weight)
+
+
+def test_a_module_that_is_the_decoders_own_is_laid_out_anew() -> None:
+    model = small_model()
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    weights = Weights(model, CONTEXT, adopt=True)
+    joined = (weights.layers[0].qkv, weights.layers[0].gate_up)
+    lent = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    assert all(buffer.untyped_storage().data_ptr() in lent for buffer in joined), "what is joined is there once"
+    assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
+    with torch.no_grad():
+        model.model.layers[0].mlp.up_proj.weight.fill_(3.0)
+    assert not weights.refresh()
+    assert (weights.layers[0].gate_up[-1] == 3.0).all() and not (weights.layers[0].gate_up[0] == 3.0).any()

@@ -41,7 +41,7 @@ class ScriptedJudge:
     def fitness(self, task: Task, *, cancellation: Cancellation) -> dict[str, Any]:
         return {"fit": True, "problems": [], "pid": os.getpid()}
 
-    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]:
         return {"entry": entry, **arguments}
 
     def close(self) -> None: ...

@@ -108,3 +108,18 @@ def test_what_is_not_understood_is_refused(given: Task) -> None:
 def test_a_task_that_raises_is_refused_with_its_reason() -> None:
     with pytest.raises(Refusal, match="cannot be traced: RuntimeError"):
         lower_task(task("broken", "raise RuntimeError('no')", "torch.randn(3)"))
+
+
+@pytest.mark.parametrize("techniques", [SETS[0], SETS[-2]], ids=["none", "fused"])
+def test_an_output_lies_in_memory_as_the_modules_own_does(techniques: frozenset[str]) -> None:
+    given = task(
+        "turned",
+        "return torch.relu(x.transpose(1, 2) * 2 + 1), x + 1",
+        "torch.randn(2, 5, 3, 4)",
+    )
+    model, inputs = built(given)
+    wanted = model(*inputs)
+    assert not wanted[0].is_contiguous()
+    got = Interpreter(lower_task(given).plan(techniques), model, list(inputs)).run()
+    close(got, wanted)
+    assert [one.stride() for one in got] == [one.stride() for one in wanted]

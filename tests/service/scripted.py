@@ -62,6 +62,11 @@ class ScriptedJudge:
             raise TaskError(f"{task.label}: is broken")
         return {"fit": True, "problems": [], "facts": {"reference_ms": 1.0}, "unavailable": {}}
 
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]:
+        if "broken" in arguments["source"]:
+            raise TaskError(f"{label}: is broken")
+        return {"entry": entry, **arguments}
+
     def close(self) -> None:
         self.closed = True
 
@@ -115,7 +120,7 @@ def served(
     file = folder / "tokens.toml"
     texts = {name: add_token(file, name, limits) for name, limits in (tokens or {}).items()}
     known = TokenFile(file) if tokens else NoTokens()
-    dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known.limits_of, keeping or Keeping(grace=0.0))
+    dispatcher = Dispatcher(Store(folder / "data"), {"cpu": judge}, known, keeping or Keeping(grace=0.0))
     parts = ServedParts(dispatcher, known, {"cpu": KnownTasks()}, SkillSearch(None, folder / "skills"), dashboard)
     config = uvicorn.Config(
         create_app(parts), port=port, http=PromptConnection, log_level="warning", lifespan="on", timeout_graceful_shutdown=2

@@ -75,15 +75,16 @@ def test_settings_reach_the_judge_as_they_are(server: Running) -> None:
     [
         (b"{", 422, "JSON"),
         (b"[" * 100_000, 400, "body"),
-        (b"null", 422, ""),
-        ({}, 422, "task"),
+        (b"null", 422, "the body: must be a JSON object"),
+        (b"7", 422, "the body: must be a JSON object"),
+        ({}, 422, "task: is missing; candidate: is missing"),
         ({"task": {}, "candidate": {"source": "x"}}, 422, "either source or id"),
         ({"task": {"source": TASK, "id": "x"}, "candidate": {"source": "x"}}, 422, "either source or id"),
-        ({"task": {"source": TASK}, "candidate": {"source": 7}}, 422, "candidate.source"),
-        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "speed": 9}, 422, "speed"),
-        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"checks": ["os:system"]}}, 422, "checks"),
+        ({"task": {"source": TASK}, "candidate": {"source": 7}}, 422, "candidate.source: must be a text"),
+        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "speed": 9}, 422, "speed: there is no such field; allowed are task, settings,"),
+        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"checks": ["os:system"]}}, 422, "allowed are baselines, quick"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"memory_gb": 1}}, 422, "memory_gb"),
-        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"timeout": -1}}, 422, "timeout"),
+        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"timeout": -1}}, 422, "settings.timeout: must be above 0"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"precision": "fp1"}}, 422, "precision"),
         ({"task": {"source": TASK}, "candidate": {"source": "x", "language": "os:system"}}, 422, "language"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "device": "tpu"}, 422, "device"),
@@ -108,14 +109,22 @@ def test_bodies_are_bounded_by_the_token_before_they_are_read(server: Running) -
 
 def test_without_a_valid_token_nothing_is_told(server: Running) -> None:
     _, found = server.post("judge 0 secret", "alice")
-    paths = ["/v1/devices", "/v1/skills?q=x", "/metrics", f"/v1/verdicts/{found['id']}", "/", "/nothing"]
+    paths = [
+        "/v1/devices",
+        "/v1/skills?q=x",
+        "/metrics",
+        f"/v1/verdicts/{found['id']}",
+        "/v1/verdicts",
+        "/v1/tasks",
+        "/nothing",
+    ]
     for path in paths:
         for header in ({}, {"Authorization": "Bearer alice.wrong"}, {"Authorization": "Basic !"}, {"Authorization": "x"}):
             status, headers, told = server.ask("GET", path, headers=header)
             assert status == 401 and "token" in told["error"] and headers["WWW-Authenticate"]
     assert server.ask("GET", f"/v1/verdicts/{found['id']}", token="bob")[0] == 404, "others' requests do not exist"
     assert server.ask("DELETE", f"/v1/verdicts/{found['id']}", token="bob")[0] == 404
-    for path in ("/healthz", "/docs", "/openapi.json"):
+    for path in ("/healthz", "/docs", "/openapi.json", "/"):
         assert server.ask("GET", path)[0] == 200
 
 
@@ -207,6 +216,40 @@ def test_skills_devices_metrics_and_docs(server: Running) -> None:
     )
 
 
+def test_the_front_says_what_this_is_and_where_to_read_on(server: Running) -> None:
+    status, headers, text = server.ask("GET", "/")
+    assert status == 200 and headers["Content-Type"].startswith("text/plain") and "/docs" in text and "judge" in text
+
+
+def test_ones_own_verdicts_are_listed_in_pages_the_newest_first(tmp_path: Path) -> None:
+    with served(tmp_path, {"alice": OWN, "bob": OWN}) as running:
+        ids = [running.post(f"judge 0 {number}", "alice")[1]["id"] for number in range(5)]
+        other = running.post("judge 0 other", "bob")[1]["id"]
+        running.ask("POST", "/v1/tasks/check?wait=20", {"task": {"source": TASK}}, "alice")
+        seen, before = [], ""
+        for size in (2, 2, 1):
+            _, _, page = running.ask("GET", f"/v1/verdicts?count=2{before}", token="alice")
+            assert len(page["verdicts"]) == size
+            seen += [row["id"] for row in page["verdicts"]]
+            before = f"&before={page['next']}"
+        assert seen == ids[::-1] and page["next"] is None
+        row = page["verdicts"][0]
+        assert row["outcome"] == "incorrect" and row["candidate"] == "candidate" and "verdict" not in row
+        assert running.ask("GET", f"/v1/verdicts?before={other}", token="alice")[0] == 404
+        status, _, found = running.ask("GET", "/v1/verdicts?count=0", token="alice")
+        assert status == 422 and found["error"] == "?count: must be 1 or more"
+
+
+def test_the_servers_tasks_are_listed_by_names_that_can_be_sent(server: Running) -> None:
+    _, _, found = server.ask("GET", "/v1/tasks", token="guest")
+    assert len(found["tasks"]) > 20
+    for row in (found["tasks"][0], found["tasks"][-1]):
+        for name in row.values():
+            body = {"task": {"id": name}, "candidate": {"source": "judge 0 listed"}}
+            assert server.ask("POST", "/v1/verdicts?wait=20", body, "guest")[0] == 200, row
+    assert server.ask("GET", "/v1/tasks?device=tpu", token="guest")[0] == 422
+
+
 def test_a_text_that_is_no_unicode_is_refused(server: Running) -> None:
     raw = b'{"task": {"id": "builtin:star_relu"}, "candidate": {"source": "judge 0 \\ud800"}}'
     status, _, found = server.ask("POST", "/v1/verdicts?wait=20", raw, "alice")
@@ -227,7 +270,7 @@ def test_a_slow_sender_holds_nobody_up(server: Running) -> None:
 
 
 def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_guard.HttpGuard.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(http_guard.HttpGuard.__init__, "__defaults__", (0.2, http_guard.OPEN_TO_ALL))
     with served(tmp_path) as running:
         host, port = running.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as raw:

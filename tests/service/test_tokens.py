@@ -70,16 +70,25 @@ def test_what_is_wrong_in_the_file_is_named(tmp_path: Path) -> None:
             TokenFile(file)
 
 
-def test_a_deleted_name_is_shut_out_and_a_broken_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_name_is_shut_out_and_while_the_file_is_broken_everybody_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(tokens, "RELOAD_SECONDS", -1.0)
     file = tmp_path / "tokens.toml"
     alice, bob = add_token(file, "alice", TokenLimits()), add_token(file, "bob", TokenLimits())
     known = TokenFile(file)
     good = file.read_text()
+    assert known.limits_of("alice") and not known.revoked("alice") and known.revoked("nobody")
     file.write_text("broken [")
-    assert known.owner(alice) is not None and "TOML" in known.trouble
+    for _ in range(3):
+        assert known.owner(alice) is known.limits_of("alice") is None and not known.revoked("alice")
+    assert "TOML" in known.trouble and caplog.text.count("nobody is let in") == 1
+    file.write_text(good)
+    assert known.owner(alice) is not None and not known.trouble
+    file.rename(tmp_path / "away")
+    assert known.owner(alice) is None and not known.revoked("alice") and caplog.text.count("nobody is let in") == 2
     file.write_text(good[good.index("[bob]") :])
-    assert known.owner(alice) is None and known.owner(bob) is not None and not known.trouble
+    assert known.owner(alice) is None and known.owner(bob) is not None and known.revoked("alice") and not known.trouble
 
 
 def test_the_rate_is_of_the_last_minute() -> None:

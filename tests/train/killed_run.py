@@ -2,12 +2,16 @@
 
     python killed_run.py FOLDER MOMENT [SECTION.KEY=VALUE]...
 
-MOMENT is `event:N` (after the N-th event is on the disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library
-knows nothing of it), `half` (cards are in the library, and not yet admitted) or `drop` (an early step's log is half removed).
+The same command goes on with a run that is there. Under torchrun the run has several ranks.
+
+MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `event:N` (after the N-th event is on the
+disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library knows nothing of it), `half` (cards are in the
+library, and not yet admitted) or `drop` (an early step's log is half removed).
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -23,6 +27,8 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.skills.library import Library
 from bottega.train import admission, checkpoint, rl, run_directory
+from bottega.train.learner import Learner, follow
+from bottega.train.ranks import Ranks, open_ranks
 
 
 def die(*_: Any, **__: Any) -> Any:
@@ -39,9 +45,34 @@ def counted(folder: Path) -> ToyJudge:
     return ToyJudge(heard)
 
 
+def die_at(folder: Path, stage: str) -> None:
+    """Of all processes that run one after the other only the first dies."""
+    plain, calls = getattr(Learner, stage), []
+
+    def dying(*given: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == (1 if stage == "load" else 2) and not (folder / "killed").exists():
+            (folder / "killed").touch()
+            die()
+        return plain(*given, **options)
+
+    setattr(Learner, stage, functools.wraps(plain)(dying))
+
+
 def main() -> None:
     folder, moment = Path(sys.argv[1]), sys.argv[2]
     torch.set_num_threads(1)
+    with open_ranks() as ranks:
+        stage, _, rank = moment.partition("@")
+        if rank == str(ranks.rank):
+            die_at(folder, stage)
+        if ranks.leads:
+            lead(folder, moment, ranks)
+        else:
+            follow(ranks)
+
+
+def lead(folder: Path, moment: str, ranks: Ranks) -> None:
     heard = 0
 
     def hear(event: Any) -> None:
@@ -67,8 +98,10 @@ def main() -> None:
             real(place, **options)
 
         run_directory.shutil.rmtree = half  # type: ignore[assignment]
+    run = folder / "run"
+    resume = (run / run_directory.CONFIG).exists()
     config = toy_config(folder, *sys.argv[3:])
-    rl.train(config, folder / "run", inputs=toy_inputs(folder, counted(folder)), on_event=hear)
+    rl.train(config, run, resume=resume, inputs=toy_inputs(folder, counted(folder)), on_event=hear, ranks=ranks)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,28 @@
-"""One update by groups of ranks of several sizes, held against the update of one process: run by torchrun with 4 processes.
+"""Updates and checkpoints by groups of 2 and of 4 ranks, held against those of one process.
 
-    torchrun --nproc-per-node 4 sharded_update.py FOLDER
+    python sharded_update.py FOLDER CASE...
 
-What came out is in FOLDER/found.json: for each case the largest difference of a parameter after two updates, relative to how far the updates moved
-the parameters, and that of the loss.
+Its 4 processes are forked from one that has imported everything, which is what takes the time. What came out is in FOLDER/found.json, one
+entry for each case and number of ranks.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
+import multiprocessing.connection
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import peft
 import torch
 import torch.distributed as dist
+import transformers
 from tiny import random_rows, tiny_llama
+from torch.distributed.device_mesh import DeviceMesh
 
 from bottega.train.learner import Learner, follow
 from bottega.train.ranks import Ranks
@@ -25,8 +30,6 @@ from bottega.train.settings import Config, LossSettings, ModelSettings, Optimise
 
 
 def lora(model: Any) -> Any:
-    import peft
-
     torch.manual_seed(1)
     found = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
     with torch.no_grad():
@@ -38,8 +41,6 @@ def lora(model: Any) -> Any:
 
 def other_family(model: Any) -> Any:
     """One that takes transformers' own pass."""
-    import transformers
-
     torch.manual_seed(2)
     return transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
@@ -48,63 +49,102 @@ def other_family(model: Any) -> Any:
     ).eval()
 
 
-CASES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "full": (lambda model: model, {}),
-    "lora": (lora, {}),
-    "recompute": (lambda model: model, {"recompute": True}),
-    "foreign": (other_family, {}),
+CASES: dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]] = {
+    "full": (lambda model: model, {}, (2, 4)),
+    "lora": (lora, {}, (2, 4)),
+    "recompute": (lambda model: model, {"recompute": True}, (2,)),
+    "other family": (other_family, {}, (2,)),
+    "offload": (lambda model: model, {"offload": True}, (2,)),
 }
+"""How a model is made, its settings, and the numbers of ranks."""
 
 
-def config_of(model: dict[str, Any], offload: bool = False) -> Config:
+def config_of(options: dict[str, Any]) -> Config:
     return Config(
-        model=ModelSettings(device="cpu", **model),
-        sharding=ShardingSettings(offload=offload),
-        optimiser=OptimiserSettings(lr=1e-2, clip=0.5),
+        model=ModelSettings(device="cpu", recompute=options.get("recompute", False)),
+        sharding=ShardingSettings(offload=options.get("offload", False)),
+        optimiser=OptimiserSettings(
+            lr=1e-2, clip=0.5, epsilon=1e-4
+        ),  # with 1e-8 a gradient of rounding errors alone moves a weight as far as any
         loss=LossSettings(normalise="tokens"),
     )
 
 
-def two_updates(learner: Learner) -> tuple[dict[str, torch.Tensor], list[float]]:
-    packs = learner.policy.packs(random_rows(9), 32)  # more packs than ranks, and not as many for each
-    losses = [learner.update(packs, number, 2).loss for number in range(2)]
+def updates(learner: Learner, *numbers: int) -> tuple[dict[str, torch.Tensor], list[float]]:
+    """The weights after these updates, and the losses on the way."""
+    packs = learner.policy.packs(random_rows(9), 32)  # no multiple of the ranks
+    losses = [learner.update(packs, number, 4).loss for number in numbers]
     return {name: value.detach().clone() for name, value in learner.whole_model().named_parameters()}, losses
 
 
-def main() -> None:
-    folder = Path(sys.argv[1])
+def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return max(float((one[name] - other[name]).detach().abs().max()) for name in other)
+
+
+def compared(made: Any, options: dict[str, Any], ranks: Ranks, folder: Path) -> dict[str, float]:
+    config, rows = config_of(options), random_rows(9)
+
+    def alone() -> Learner:
+        return Learner.begin(config, made(tiny_llama()))
+
+    before = {key: value.detach().clone() for key, value in made(tiny_llama()).named_parameters()}
+    single, many = alone(), Learner.begin(config, made(tiny_llama()), ranks, reference=True)
+    expected, losses = updates(single, 0, 1)
+    single.save(folder / "one")
+    later, _ = updates(single, 2)
+    found, own = updates(many, 0, 1)
+    many.show()
+    many.save(folder / "many")
+    opened = alone()
+    opened.load(folder / "many")
+    many.load(folder / "one")
+    moved = apart(expected, before)
+    return {
+        "weights": apart(found, expected) / moved,
+        "losses": max(abs(a - b) for a, b in zip(losses, own)),
+        "logprobs": max(
+            float(abs(a - b).max()) for a, b in zip(many.row_logprobs(rows, 32, True), alone().row_logprobs(rows, 32))
+        ),
+        "shown": apart(dict(many.whole.named_parameters()), found),
+        "opened by one": apart(updates(opened, 2)[0], later) / moved,
+        "opened by many": apart(updates(many, 2)[0], later) / moved,
+    }
+
+
+def rank_main(rank: int, folder: Path, cases: list[str]) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, found = dist.get_rank(), {}
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
+    found = {}
     for size in (2, 4):
         group = dist.new_group(list(range(size)), backend="gloo")
+        mesh = DeviceMesh("cpu", list(range(size)))
         if rank >= size:
             continue
-        ranks = Ranks(rank, size, group)
+        ranks = Ranks(rank, size, group, torch.device("cpu"), mesh)
         if not ranks.leads:
             follow(ranks)
             continue
-        for name, (made, options) in CASES.items():
-            before = {key: value.detach().clone() for key, value in made(tiny_llama()).named_parameters()}
-            alone, expected = two_updates(Learner.begin(config_of(options), made(tiny_llama())))
-            learner = Learner.begin(config_of(options), made(tiny_llama()), ranks, reference=True)
-            rows = random_rows(9)
-            seen = learner.row_logprobs(rows, 32, reference=True)
-            single = Learner.begin(config_of(options), made(tiny_llama())).row_logprobs(rows, 32)
-            together, losses = two_updates(learner)
-            learner.show()
-            moved = max(float((alone[key] - before[key]).abs().max()) for key in alone)
-            found[f"{name}/{size}"] = {
-                "weights": max(float((together[key] - alone[key]).abs().max()) for key in alone) / moved,
-                "losses": max(abs(a - b) for a, b in zip(losses, expected)),
-                "logprobs": max(float(abs(a - b).max()) for a, b in zip(seen, single)),
-                "shown": max(float((value - together[key]).abs().max()) for key, value in learner.whole.named_parameters()),
-            }
+        for name in cases:
+            made, options, sizes = CASES[name]
+            if size in sizes:
+                found[f"{name}, {size} ranks"] = compared(made, options, ranks, folder / f"{name}-{size}")
         ranks.tell(None)
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]).resolve()
+    fork = multiprocessing.get_context("fork")
+    ranks = [fork.Process(target=rank_main, args=(rank, folder, sys.argv[2:]), daemon=True) for rank in range(4)]
+    for rank in ranks:
+        rank.start()
+    while any(rank.is_alive() for rank in ranks):
+        multiprocessing.connection.wait([rank.sentinel for rank in ranks if rank.is_alive()])
+        if any(rank.exitcode for rank in ranks):  # the others would wait for it
+            raise SystemExit("a rank failed")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from bottega.train.settings import Config
 
 
 @pytest.mark.parametrize("stage", ["sft", "rl"])
-@pytest.mark.parametrize("name", ["laptop", "one-gpu", "paper"])
+@pytest.mark.parametrize("name", ["laptop", "one-gpu", "8b-lora", "8b-full", "paper"])
 def test_presets_can_be_read(name: str, stage: Stage) -> None:
     config = read_config(stage, name)
     assert name in preset_names(PRESETS)

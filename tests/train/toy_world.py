@@ -18,6 +18,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,13 @@ def toy_loaded(seed: int = 0) -> LoadedModel:
     return LoadedModel("toy", model, HuggingFaceTokenizer(tokenizer, 64))
 
 
+def adapted(loaded: LoadedModel, rank: int) -> LoadedModel:
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(1)
+    settings = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    return replace(loaded, model=peft.get_peft_model(loaded.model, settings).eval())
+
+
 def toy_config(folder: Path, *overrides: str) -> Config:
     """Settings of a run in this world; its library lies in the folder."""
     place = folder / "library"
@@ -178,8 +186,9 @@ def toy_inputs(folder: Path, judge: ToyJudge | None = None) -> Callable[[Config]
 
     @contextmanager
     def opened(config: Config) -> Iterator[RlInputs]:
+        plain = toy_loaded(config.data.seed)
         yield RlInputs(
-            loaded=toy_loaded(config.data.seed),
+            loaded=adapted(plain, config.model.lora.rank) if config.model.lora else plain,
             tasks=tasks(),
             judge=judge or ToyJudge(),
             prompts=Prompts("compact", wording),

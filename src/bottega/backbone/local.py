@@ -45,12 +45,13 @@ class LocalBackbone(EngineBackbone):
 
     def __init__(
         self, loaded: LoadedModel, *, slots: int | None = None, cache_tokens: int | None = None, dtype: torch.dtype | None = None,
-        graphs: bool = True,
+        graphs: bool = True, adopt: bool = False,
     ) -> None:  # fmt: skip
-        """`dtype` is that of the decoder, if it is to differ from the module's: bf16 beside a trainer's fp32, say."""
+        """`dtype` is that of the decoder, if it is to differ from the module's: bf16 beside a trainer's fp32, say. `adopt`: the module is there for
+        the decoder alone, which may lay out its weights anew."""
         self.model = loaded.model
         vocabulary = bare(self.model).get_input_embeddings().weight.shape[0]
-        super().__init__(loaded.name, loaded.tokenizer, vocabulary, _runner(loaded, slots, cache_tokens, dtype, graphs))
+        super().__init__(loaded.name, loaded.tokenizer, vocabulary, _runner(loaded, slots, cache_tokens, dtype, graphs, adopt))
 
     @classmethod
     def embedded(cls, **options: Any) -> LocalBackbone:
@@ -73,15 +74,17 @@ class LocalBackbone(EngineBackbone):
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""
         await asyncio.to_thread(self._engine.between, self._runner.warm_up)
 
-    def weights_changed(self) -> int:
-        """Tell the decoder that the module's parameters were changed in place; the new policy version. Waits until it has seen them."""
+    def weights_changed(self, version: int | None = None, change: Callable[[], None] = lambda: None) -> int:
+        """Tell the decoder that the module's parameters were changed in place; the new policy version, one more where none is given. Waits until
+        it has seen them. `change` changes them now, while nothing is computed."""
         device = next(self.model.parameters()).device
         if device.type == "cuda":  # the caller's stream is not the decoder's: what the trainer has put on it must be done first
             torch.cuda.current_stream(device).synchronize()
 
         def refresh() -> int:
+            change()
             self._runner.refresh()
-            self._engine.version += 1
+            self._engine.version = self._engine.version + 1 if version is None else version
             return self._engine.version
 
         self.policy_version = self._engine.between(refresh)
@@ -111,7 +114,7 @@ class LocalBackbone(EngineBackbone):
 
 
 def _runner(
-    loaded: LoadedModel, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool
+    loaded: LoadedModel, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool, adopt: bool
 ) -> BatchRunner:
     model, tokenizer = loaded.model, loaded.tokenizer
     device = next(model.parameters()).device
@@ -124,7 +127,7 @@ def _runner(
         padding = next((i for i in (tokenizer.inner.pad_token_id, *tokenizer.ends) if i is not None), 0)
         each = 2 * config.hidden_size * config.num_hidden_layers * next(model.parameters()).element_size()
         return TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding, why)
-    weights = Weights(model, tokenizer.context, dtype)
+    weights = Weights(model, tokenizer.context, dtype, adopt)
     capacity = _capacity(slots, cache_tokens, tokenizer.context, weights.shape.cache_bytes(weights.dtype), device)
     head = weights.shape.head
     kernels = device.type == "cuda" and importlib.util.find_spec("triton") is not None and head & (head - 1) == 0 and head >= 16

@@ -132,11 +132,12 @@ def _bias(module: Any) -> Tensor | None:
 class Weights:
     """A view of the module in one dtype. `layers`, `embedding`, `norm` and `head` are what a forward pass reads."""
 
-    def __init__(self, model: Any, context: int, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, model: Any, context: int, dtype: torch.dtype | None = None, adopt: bool = False) -> None:
+        """`adopt`: nobody else needs the module's memory, so that its weights may become views of the buffers."""
         why = unfit(model)
         if why:
             raise ValueError(why)
-        self.model = model
+        self.model, self.adopt = model, adopt
         inner, config = bare(model), bare(model).config
         self.device = inner.lm_head.weight.device
         self.dtype = dtype or inner.model.norm.weight.dtype
@@ -182,14 +183,14 @@ class Weights:
         norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
         return LayerTensors(
             before=self._one(f"{number}.before", layer.input_layernorm.weight.detach()),
-            qkv=self._joined(f"{number}.qkv", [merged(each) for each in three]),
+            qkv=self._joined_linears(f"{number}.qkv", three),
             qkv_bias=self._joined_biases(f"{number}.qkv_bias", [_bias(each) for each in three]),
             query_norm=None if norms[0] is None else self._one(f"{number}.query_norm", norms[0].weight.detach()),
             key_norm=None if norms[1] is None else self._one(f"{number}.key_norm", norms[1].weight.detach()),
             out=self._one(f"{number}.out", merged(attention.o_proj)),
             out_bias=self._maybe(f"{number}.out_bias", _bias(attention.o_proj)),
             between=self._one(f"{number}.between", layer.post_attention_layernorm.weight.detach()),
-            gate_up=self._joined(f"{number}.gate_up", [merged(each) for each in two]),
+            gate_up=self._joined_linears(f"{number}.gate_up", two),
             gate_up_bias=self._joined_biases(f"{number}.gate_up_bias", [_bias(each) for each in two]),
             down=self._one(f"{number}.down", merged(feed.down_proj)),
             down_bias=self._maybe(f"{number}.down_bias", _bias(feed.down_proj)),
@@ -210,6 +211,15 @@ class Weights:
         for part in parts:
             buffer[at : at + part.shape[0]].copy_(part)
             at += part.shape[0]
+        return buffer
+
+    def _joined_linears(self, name: str, modules: Sequence[Any]) -> Tensor:
+        buffer, at = self._joined(name, [merged(each) for each in modules]), 0
+        for module in modules:
+            rows = getattr(module, "base_layer", module).weight.shape[0]
+            if self.adopt and not hasattr(module, "lora_A") and module.weight.dtype == self.dtype:
+                module.weight.data = buffer[at : at + rows]
+            at += rows
         return buffer
 
     def _maybe(self, name: str, bias: Tensor | None) -> Tensor | None:

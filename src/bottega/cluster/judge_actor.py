@@ -103,8 +103,7 @@ class JudgeActor:
             self._under_way[key] = cancellation
         try:
             call: Callable[..., Any] = getattr(self._judge(judge), method)
-            more = {} if method == "ask" else {"cancellation": cancellation}
-            return ActorAnswer(call(*given, **options, **more))
+            return ActorAnswer(call(*given, **options, cancellation=cancellation))
         except BottegaError as error:
             known = next((name for name, kind in reversed(ERRORS.items()) if isinstance(error, kind)), "JudgeError")
             return ActorAnswer(error=known, text=str(error))

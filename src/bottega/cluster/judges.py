@@ -144,10 +144,11 @@ class ClusterJudge:
         )
         return self._waited(request, cancellation)  # type: ignore[no-any-return]
 
-    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation | None = None, **arguments: Any) -> dict[str, Any]:
         """What a function of ours finds in a sandboxed process on one of the devices."""
         source = str(arguments.get("source", label))
-        return self._waited(self._request("ask", source, (entry, label), arguments, _not_to_blame(label)))  # type: ignore[no-any-return]
+        request = self._request("ask", source, (entry, label), arguments, _not_to_blame(label))
+        return self._waited(request, cancellation)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Ends its processes everywhere; calls under way fail. Other judges of the cluster go on."""

@@ -1,13 +1,19 @@
-"""How tensors lie that kernels and torch hand each other: inputs in the task's layout, results of torch in the order that kernels read."""
+"""How tensors lie that kernels and torch hand each other: inputs and outputs in the task's layout, results of torch in the order that kernels
+read."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from torch.utils._pytree import tree_map
 
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Load
+from bottega.compiler.fusion import turned
 from bottega.compiler.kernel import FunctionCall, Kernel, Map
-from bottega.compiler.view import Buffer, contiguous_strides
+from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 
 def in_layout(buffer: Buffer) -> str:
@@ -21,6 +27,35 @@ def in_order(kernel: Kernel) -> Kernel:
     if not isinstance(kernel, FunctionCall) or "conv" not in kernel.function or len(kernel.results) != 1:
         return kernel
     return dataclasses.replace(kernel, then=".contiguous()")
+
+
+def as_returned(
+    kernels: list[Kernel], buffers: dict[str, Buffer], returned: Any, layouts: Mapping[str, Shape]
+) -> tuple[list[Kernel], Any]:
+    """What a map computes and only the caller reads, in the memory order in which the module itself returns it."""
+    changed, texts = list(kernels), {}
+    for place, kernel in enumerate(kernels):
+        if not isinstance(kernel, Map) or len(kernel.stores) != 1 or kernel.stores[0].view.buffer not in layouts:
+            continue
+        name, view = kernel.stores[0].view.buffer, kernel.stores[0].view
+        buffer = buffers[name]
+        read_again = any(name in read(other) for other in kernels)
+        if read_again or not view.contiguous or kernel.shape != buffer.shape or len(layouts[name]) != len(buffer.shape):
+            continue
+        order = tuple(sorted(range(len(buffer.shape)), key=lambda axis: (-layouts[name][axis], axis)))
+        shape = tuple(buffer.shape[axis] for axis in order)
+        buffers[name] = dataclasses.replace(buffer, shape=shape, axes=tuple(buffer.axes[axis] for axis in order if buffer.axes))
+        store = kernel.stores[0]
+        body = turned(store.body, order)
+        lying = dataclasses.replace(store, view=View(name, shape, contiguous_strides(shape), 0, name), body=body)
+        changed[place] = dataclasses.replace(kernel, shape=shape, stores=(lying,))
+        texts[name] = f"{name}.permute({', '.join(str(order.index(axis)) for axis in range(len(order)))})"
+
+    def seen(value: Any) -> Any:
+        whole = isinstance(value, View) and value.text == value.buffer and value.buffer in texts
+        return dataclasses.replace(value, text=texts[value.buffer]) if whole else value
+
+    return changed, tree_map(seen, returned, is_leaf=lambda value: isinstance(value, View))
 
 
 def with_heads_last(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[str]) -> list[Kernel]:

@@ -16,7 +16,7 @@ from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram, StoreOp
-from bottega.compiler.layouts import in_layout, in_order, with_heads_last
+from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
@@ -39,7 +39,9 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     kernels = with_heads_last(fused_kernels(kernels, passes, returned), buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
-    kernels = _unnamed(kernels, returned)
+    kernels, handed_over = _unnamed(kernels, returned), lowered.returned
+    if LIBRARY_FUNCTIONS.name not in passes:
+        kernels, handed_over = as_returned(kernels, buffers, handed_over, lowered.layouts)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
@@ -49,7 +51,7 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
         kernels = [in_order(kernel) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
-    plan = resolved(KernelPlan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, layouts, shapes, cuts))
+    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over), lowered.inputs, layouts, shapes, cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 

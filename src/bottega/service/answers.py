@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from bottega.judge.device_host import DeviceHost
 from bottega.service.dispatcher import Dispatcher
-from bottega.service.store import ENDED, Record
+from bottega.service.records import ENDED, Record
 
 PING_SECONDS = 15.0
 
@@ -19,6 +20,8 @@ def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     told: dict[str, Any] = {"id": record.id, "state": record.state, "accepted_at": _moment(record.accepted)}
     if record.state == "queued" and record.id in dispatcher.queue:
         told["ahead"] = dispatcher.queue.ahead(record.id)
+        if reason := dispatcher.withheld(record.token):
+            told["note"] = f"it waits: {reason}"
     if record.device:
         told["device"] = record.device
     if record.started is not None:
@@ -30,6 +33,13 @@ def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     if record.error:
         told["error"] = record.error
     return told
+
+
+def row_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
+    """A record in a list: without its result, of which only the outcome is told."""
+    told = record_json(dispatcher, replace(record, result=None))
+    told |= {"task": record.task_name, "candidate": record.candidate_name}
+    return told if record.result is None else {**told, "outcome": record.result.get("outcome")}
 
 
 async def events(dispatcher: Dispatcher, record: Record) -> AsyncIterator[str]:

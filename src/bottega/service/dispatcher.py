@@ -23,6 +23,7 @@ from bottega.core.errors import BottegaError, TaskError
 from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.delivery.final import ENTRY as PROBE_ENTRY
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.invalid_task import unusable
@@ -30,11 +31,18 @@ from bottega.languages import candidate_from
 from bottega.service.limits import TokenLimits
 from bottega.service.metrics import ServerMetrics
 from bottega.service.queue import FairQueue, Waiting
-from bottega.service.store import ENDED, Record, Request, Store
+from bottega.service.records import ENDED, Kind, Record, Request
+from bottega.service.store import Store
+from bottega.service.usage import Usage
 
 LOG = logging.getLogger(__name__)
-HOUR, DAY = 3600.0, 86400.0
-PRUNE_SECONDS = 600.0
+DAY = 86400.0
+PRUNE_SECONDS = 30.0
+"""Short, as whoever sends and cancels keeps filling the disk."""
+LOOK_SECONDS = 2.0
+"""Between two looks for tokens that were revoked, or have seconds again."""
+REVOKED = "its token was taken out of the server's token file, so it was cancelled; ask the operator for another token"
+UNREADABLE = "the server's token file cannot be read now"
 LANES_SECONDS = 2.0
 """How often it is seen how many lanes the judges have."""
 MOST_LANES = 1024
@@ -52,7 +60,18 @@ class JudgeOfDevice(Protocol):
     def lanes(self) -> int: ...
     def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation, **options: Any) -> Verdict: ...
     def fitness(self, task: Task, *, cancellation: Cancellation, **options: Any) -> dict[str, Any]: ...
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]: ...
     def close(self) -> None: ...
+
+
+class Tokens(Protocol):
+    """What the dispatcher needs to know of tokens, by their names, as they are now."""
+
+    def limits_of(self, name: str) -> TokenLimits | None:
+        """None where it is unknown."""
+
+    def revoked(self, name: str) -> bool:
+        """Whether it is surely gone: not while the file cannot be read."""
 
 
 class NoRoom(BottegaError):
@@ -86,11 +105,11 @@ class Dispatcher:
         self,
         store: Store,
         judges: Mapping[str, JudgeOfDevice],
-        limits_of: Callable[[str], TokenLimits],
+        tokens: Tokens,
         keeping: Keeping,
     ) -> None:
-        """`limits_of`: of a token by its name, as they are now."""
-        self.store, self.judges, self.limits_of, self.keeping = store, dict(judges), limits_of, keeping
+        self.store, self.judges, self.tokens, self.keeping = store, dict(judges), tokens, keeping
+        self.usage = Usage(store.path.with_name("usage.db"))
         self.queue, self.metrics = FairQueue(), ServerMetrics()
         self.stopping = False
         self._running: dict[tuple[str, int], _Running] = {}
@@ -110,7 +129,8 @@ class Dispatcher:
         for record in await self._stored(self.store.recover):
             self.queue.put(Waiting(id=record.id, token=record.token, devices=self._able(record), priority=record.priority))
         self._open_lanes()
-        self._tasks = [asyncio.create_task(self._prune()), asyncio.create_task(self._watch_lanes())]
+        watches = (self._prune(), self._look_at_tokens(), self._watch_lanes())
+        self._tasks = [asyncio.create_task(watch) for watch in watches]
 
     async def submit(self, request: Request) -> Record:
         """The request's record; a content that is known is not judged again. Raises `NoRoom`."""
@@ -120,7 +140,7 @@ class Dispatcher:
             return known
         if self.stopping:
             raise NoRoom("the server is about to stop; ask again when it is back", 10)
-        await self._refuse_too_much(request.token, self.limits_of(request.token))
+        self._refuse_too_much(request.token)
         record, new = await self._stored(self.store.accept, id, request)
         if new:
             async with self._work:
@@ -131,6 +151,11 @@ class Dispatcher:
 
     async def get(self, id: str) -> Record | None:
         return await self._stored(self.store.get, id)
+
+    async def listed(self, token: str, kind: Kind, before: Record | None, count: int) -> list[Record]:
+        """A token's own, the newest first, those that came before that one."""
+        since = None if before is None else (before.accepted, before.id)
+        return await self._stored(self.store.listed, token, kind, since, count)
 
     async def changed(self, record: Record, seconds: float) -> Record:
         """The record once it is in another state, or as it is when the time is up or the server stops."""
@@ -156,10 +181,10 @@ class Dispatcher:
             record = await self.changed(record, left)
         return record
 
-    async def cancel(self, id: str) -> bool:
+    async def cancel(self, id: str, reason: str = "cancelled") -> bool:
         """Whether there was something to cancel. Of one that runs, the processes are killed."""
         self.queue.remove(id)
-        cancelled = await self._stored(self.store.cancel, id)
+        cancelled = await self._stored(self.store.cancel, id, reason)
         for (running, _), one in list(self._running.items()):
             if running == id and cancelled:
                 asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel)
@@ -167,6 +192,11 @@ class Dispatcher:
             self.metrics.count("bottega_ended_total", outcome="cancelled")
             self._tell(id)
         return cancelled
+
+    def withheld(self, token: str) -> str:
+        """Why nothing of this token is begun now, in a sentence; empty where it may be."""
+        limits = self.tokens.limits_of(token)
+        return UNREADABLE if limits is None else self.usage.used_up(token, limits)
 
     def running(self, device: str) -> int:
         return sum(one.record.device == device for one in self._running.values())
@@ -199,13 +229,15 @@ class Dispatcher:
             await asyncio.to_thread(judge.close)
         self._judging.shutdown(wait=False, cancel_futures=True)
         self._storing.shutdown()
+        self.usage.close()
         self.store.close()
 
     def _able(self, record: Record) -> frozenset[str]:
         """Devices that may judge it; where the server has none of them any more, it waits."""
         return frozenset(record.devices)
 
-    async def _refuse_too_much(self, token: str, limits: TokenLimits) -> None:
+    def _refuse_too_much(self, token: str) -> None:
+        limits = self.tokens.limits_of(token) or TokenLimits()
         own, lanes = self.queue.count(token), sum(judge.lanes for judge in self.judges.values()) or 1
         share = max(1, int(limits.queue_share * self.keeping.queue))
         if own >= share or len(self.queue) >= self.keeping.queue:
@@ -213,9 +245,8 @@ class Dispatcher:
             raise NoRoom(
                 f"{whose} is full ({own} of yours, {len(self.queue)} in all); ask again later", self._seconds / lanes * 2
             )
-        spent = await self._stored(self.store.judging_seconds, token, time.time() - HOUR)
-        if spent >= limits.seconds_per_hour:
-            raise NoRoom(f"{spent:.0f} s of judging in the last hour are all that this token has; ask again later", 60)
+        if told := self.usage.used_up(token, limits):
+            raise NoRoom(f"{told}; ask again later", 60)
 
     def _open_lanes(self) -> None:
         """As many as each judge has now."""
@@ -239,7 +270,8 @@ class Dispatcher:
     async def _lane(self, device: str, judge: JudgeOfDevice, number: int) -> None:
         while not self.stopping:
             async with self._work:
-                waiting = self.queue.take(device) if number < judge.lanes else None
+                able = number < judge.lanes
+                waiting = self.queue.take(device, lambda token: not self.withheld(token)) if able else None
                 if waiting is None:
                     await self._work.wait()
                     continue
@@ -256,15 +288,22 @@ class Dispatcher:
             return
         record, request = begun
         one = self._running[id, record.attempt] = _Running(record)
+        now: Record | None = record
+        with contextlib.suppress(sqlite3.Error):
+            now = await self.get(id)  # whoever cancelled before this look did not find it among the running ones
+        if now is None or (now.state, now.attempt) != ("running", record.attempt):
+            del self._running[id, record.attempt]
+            return
         self._tell(id)
         self.metrics.observe("bottega_waiting_seconds", (record.started or 0.0) - record.accepted)
-        seconds = self.limits_of(record.token).seconds
-        watch = asyncio.create_task(self._limit(one, seconds))
+        limits = self.tokens.limits_of(record.token) or TokenLimits()
+        watch = asyncio.create_task(self._limit(one, limits.seconds))
         loop, since = asyncio.get_running_loop(), time.monotonic()
         result: dict[str, Any] | None = None
         task_id = error = ""
         try:
-            result, task_id = await loop.run_in_executor(self._judging, _judged, judge, request, one.cancellation)
+            with self.usage.counting(record.token):
+                result, task_id = await loop.run_in_executor(self._judging, _judged, judge, request, one.cancellation)
         except Cancelled:
             error = "cancelled"  # whoever did it has written down why
         except BottegaError as failed:
@@ -301,8 +340,9 @@ class Dispatcher:
         """End it when its time is up, whatever the judge is doing; the lane is free again when its processes are gone."""
         await asyncio.sleep(seconds)
         told = f"judging took longer than the {seconds:g} s that this token has for one request"
-        if await self._stored(self.store.finish, one.record.id, one.record.attempt, "failed", None, told):
-            self.metrics.count("bottega_ended_total", outcome="failed")
+        with contextlib.suppress(sqlite3.Error):  # a disk that is full keeps nobody running
+            if await self._stored(self.store.finish, one.record.id, one.record.attempt, "failed", None, told):
+                self.metrics.count("bottega_ended_total", outcome="failed")
         self._tell(one.record.id)
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel))
 
@@ -311,6 +351,23 @@ class Dispatcher:
             with contextlib.suppress(Exception):
                 await self._stored(self.store.prune, self.keeping.days * DAY, self.keeping.mib << 20)
             await asyncio.sleep(PRUNE_SECONDS)
+
+    async def _look_at_tokens(self) -> None:
+        """Requests of a token that was revoked are cancelled; those that wait for seconds are offered to the lanes again. A name must be missing
+        twice in a row: an editor may write the file in two steps."""
+        missing: set[str] = set()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            running = [one.record for one in self._running.values()]
+            gone = {name for name in (*self.queue.tokens(), *(one.token for one in running)) if self.tokens.revoked(name)}
+            for name in gone & missing:
+                LOG.warning("the token of %s was revoked: its requests are cancelled", name)
+                for id in (*self.queue.ids(name), *(one.id for one in running if one.token == name)):
+                    with contextlib.suppress(sqlite3.Error):
+                        await self.cancel(id, REVOKED)
+            missing = gone
+            async with self._work:
+                self._work.notify_all()
 
     def _tell(self, id: str) -> None:
         for event in self._watchers.get(id, ()):
@@ -332,7 +389,18 @@ def _judged(judge: JudgeOfDevice, request: Request, cancellation: Cancellation) 
         candidate = Candidate(request.candidate, named, request.candidate_name)
         verdict = judge.judge(task, candidate, cancellation=cancellation, **options)
         return strict(verdict.to_json()), verdict.task_id
+    if request.kind == "probe":
+        return _probed(judge, request, cancellation, options), ""
     try:
         return strict(judge.fitness(task, cancellation=cancellation, **options)), task.id
     except TaskError as error:
         return unusable(str(error)), ""
+
+
+def _probed(judge: JudgeOfDevice, request: Request, cancellation: Cancellation, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        given = {"source": request.task, "delivered": request.candidate, **options}
+        found: dict[str, Any] = strict({"found": judge.ask(PROBE_ENTRY, request.task_name, cancellation=cancellation, **given)})
+        return found
+    except TaskError as error:
+        return {"failed": str(error)}

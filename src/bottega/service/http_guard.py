@@ -43,9 +43,15 @@ class HttpGuard:
     """ASGI. Sets `scope["state"]["token"]` for what stands behind it."""
 
     def __init__(
-        self, app: App, tokens: TokenFile | NoTokens, metrics: ServerMetrics, body_seconds: float = BODY_SECONDS
+        self,
+        app: App,
+        tokens: TokenFile | NoTokens,
+        metrics: ServerMetrics,
+        body_seconds: float = BODY_SECONDS,
+        open_to_all: frozenset[str] = OPEN_TO_ALL,
     ) -> None:
         self.app, self.tokens, self.metrics, self.body_seconds = app, tokens, metrics, body_seconds
+        self.open_to_all = open_to_all
         self.rates = RateLimiter()
         self._under_way: Counter[str] = Counter()
 
@@ -79,7 +85,7 @@ class HttpGuard:
         headers = _headers(scope)
         self._refuse_strange_hosts(headers)
         token = None
-        if scope["path"] not in OPEN_TO_ALL:
+        if scope["path"] not in self.open_to_all:
             token = self._owner(headers)
             if wait := self.rates.wait(token.name, token.limits.requests_per_minute):
                 told = f"more than {token.limits.requests_per_minute} requests a minute"

@@ -34,6 +34,10 @@ class KnownTasks:
         """By `builtin:NAME`, name, origin or id."""
         return self._by_name.get(name)
 
+    def rows(self) -> list[dict[str, str]]:
+        """What a client may name, and its id."""
+        return [{"name": task.label, "id": task.id} for task in self.tasks if task is not PROBE]
+
     def has_source(self, source: str) -> bool:
         return source in self._sources
 

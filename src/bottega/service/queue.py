@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -43,9 +44,11 @@ class FairQueue:
         bisect.insort(self._of.setdefault(one.token, []), one)
         self._ids[one.id] = one
 
-    def take(self, device: str) -> Waiting | None:
-        """The next one that this device may judge; its token is last in line then."""
+    def take(self, device: str, may: Callable[[str], bool] = lambda token: True) -> Waiting | None:
+        """The next one that this device may judge, of a token that may have something judged now; its token is last in line then."""
         for token, line in self._of.items():
+            if not may(token):
+                continue
             for one in line:
                 if device in one.devices:
                     self._of.move_to_end(token)
@@ -62,6 +65,12 @@ class FairQueue:
         if not line:
             del self._of[one.token]
         return True
+
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(self._of)
+
+    def ids(self, token: str) -> tuple[str, ...]:
+        return tuple(one.id for one in self._of.get(token, ()))
 
     def count(self, token: str) -> int:
         return len(self._of.get(token, ()))

@@ -20,17 +20,18 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.foreign_text import one_line
 from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.fingerprint import JUDGE_VERSION
-from bottega.service.answers import device_rows, events, metrics_text, record_json
+from bottega.service.answers import device_rows, events, metrics_text, record_json, row_json
 from bottega.service.api_page import api_page
 from bottega.service.dispatcher import Dispatcher, NoRoom
-from bottega.service.http_guard import HttpGuard
+from bottega.service.http_guard import OPEN_TO_ALL, HttpGuard
 from bottega.service.intake import Intake
 from bottega.service.known_tasks import KnownTasks
-from bottega.service.requests import CheckBody, VerdictBody
+from bottega.service.records import ENDED, Kind, Record
+from bottega.service.records import Request as JudgeRequest
+from bottega.service.requests import CheckBody, ProbeBody, VerdictBody
 from bottega.service.skill_search import SkillSearch
-from bottega.service.store import ENDED, Kind, Record
-from bottega.service.store import Request as JudgeRequest
 from bottega.service.tokens import NoTokens, Token, TokenFile
+from bottega.service.validation import sentences
 
 LOG = logging.getLogger(__name__)
 LONGEST_WAIT = 120.0
@@ -41,6 +42,16 @@ ABOUT = (
     "Is a kernel right, is it faster, is it honest? Send a task and a candidate; the verdict is the same JSON as `bottega judge --json` prints. "
     "The same request has the same id and is judged once. Send your token as `Authorization: Bearer TOKEN`."
 )
+
+FRONT = f"""\
+Bottega {__version__}, a judge for GPU and CPU kernels: is a kernel right, is it faster than PyTorch, is it honest?
+
+Routes, fields and an example   /docs          (for programs: /openapi.json)
+Is the server up?               /healthz
+Judge from a laptop             bottega judge builtin:star_relu kernel.py --server THIS_ADDRESS
+
+Where the server has tokens, everything else needs one: `Authorization: Bearer TOKEN`, or BOTTEGA_TOKEN for the command.
+"""
 
 
 @dataclass
@@ -92,6 +103,38 @@ def create_app(parts: ServedParts) -> Any:
     @app.post("/v1/tasks/check", summary="Have a task's fitness checked: can it be judged fairly?", status_code=202)
     async def post_check(body: CheckBody, request: Request, wait: Wait = 0.0) -> JSONResponse:
         return await _submitted(dispatcher, intake.check(body, _token(request)), wait)
+
+    @app.get("/v1/verdicts", summary="Your verdicts, the newest first; the next page comes with ?before=NEXT")
+    async def list_verdicts(
+        request: Request,
+        count: Annotated[int, Query(ge=1, le=200)] = 50,
+        before: Annotated[str, Query(max_length=64, description="`next` of the page before.")] = "",
+    ) -> dict[str, Any]:
+        last = await _own(dispatcher, before, request, "verdict") if before else None
+        found = await dispatcher.listed(_token(request).name, "verdict", last, count)
+        rows = [row_json(dispatcher, record) for record in found]
+        return {"verdicts": rows, "next": found[-1].id if len(found) == count else None}
+
+    @app.get("/v1/tasks", summary="Tasks that the server has, by the name under which you may send them")
+    async def list_tasks(device: Annotated[str, Query(max_length=20)] = "") -> dict[str, Any]:
+        return {"tasks": parts.tasks[intake.devices_named(device or None)[0].partition(":")[0]].rows()}
+
+    @app.post(
+        "/v1/probes",
+        summary="What delivering a kernel asks beside the device; for `bottega optimize --server`",
+        status_code=202,
+    )
+    async def post_probe(body: ProbeBody, request: Request, wait: Wait = 0.0) -> JSONResponse:
+        return await _submitted(dispatcher, intake.probe(body, _token(request)), wait)
+
+    @app.get("/v1/probes/{id}", summary="What a probe found, or how far it is")
+    async def get_probe(id: str, request: Request, wait: Wait = 0.0) -> JSONResponse:
+        record = await dispatcher.ended(await _own(dispatcher, id, request, "probe"), wait)
+        return _answer(dispatcher, record)
+
+    @app.delete("/v1/probes/{id}", summary="Cancel a probe, also while it runs")
+    async def delete_probe(id: str, request: Request) -> JSONResponse:
+        return await _cancelled(dispatcher, await _own(dispatcher, id, request, "probe"))
 
     @app.get("/v1/verdicts/{id}", summary="A verdict, or how far it is")
     async def get_verdict(id: str, request: Request, wait: Wait = 0.0) -> JSONResponse:
@@ -146,7 +189,13 @@ def create_app(parts: ServedParts) -> Any:
 
     if parts.dashboard is not None:
         app.mount("/", parts.dashboard)
-    return HttpGuard(app, parts.tokens, dispatcher.metrics)
+        return HttpGuard(app, parts.tokens, dispatcher.metrics)
+
+    @app.get("/", include_in_schema=False)
+    async def front() -> PlainTextResponse:
+        return PlainTextResponse(FRONT)
+
+    return HttpGuard(app, parts.tokens, dispatcher.metrics, open_to_all=OPEN_TO_ALL | {"/"})
 
 
 def _errors(app: FastAPI) -> None:
@@ -154,8 +203,7 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        told = [f"{'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}" for each in error.errors()[:5]]
-        return JSONResponse({"error": one_line("; ".join(told), 1000)}, 422)
+        return JSONResponse({"error": one_line(sentences(error.errors()), 1000)}, 422)
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:

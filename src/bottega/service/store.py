@@ -15,21 +15,20 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bottega.core.errors import UsageError
+from bottega.service.records import Kind, Record, Request, State
 
-State = Literal["queued", "running", "done", "failed", "cancelled"]
-Kind = Literal["verdict", "check"]
-ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
 MOST_CRASHES = 2
 """A request that was running as often when the server died is not tried again."""
 TOOK_DOWN = (
     "the server went down twice while this was judged, so it is not tried a third time; send it again if you think it innocent"
 )
 PRUNED_AT_ONCE = 200
+ROW_BYTES = 2048
+"""Of a request beside its texts and its result, roughly."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts (hash TEXT PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
@@ -38,63 +37,20 @@ CREATE TABLE IF NOT EXISTS requests (
     task TEXT NOT NULL, task_name TEXT NOT NULL, candidate TEXT NOT NULL, candidate_name TEXT NOT NULL, language TEXT NOT NULL,
     settings TEXT NOT NULL, state TEXT NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
     device TEXT NOT NULL DEFAULT '', accepted REAL NOT NULL, started REAL, ended REAL, result TEXT, error TEXT NOT NULL DEFAULT '',
-    task_id TEXT NOT NULL DEFAULT ''
+    task_id TEXT NOT NULL DEFAULT '', bytes INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_state ON requests (state, accepted);
 CREATE INDEX IF NOT EXISTS by_end ON requests (ended);
+CREATE INDEX IF NOT EXISTS by_owner ON requests (token, kind, accepted, id);
+CREATE INDEX IF NOT EXISTS by_owners_end ON requests (token, ended, bytes);
 CREATE INDEX IF NOT EXISTS by_task ON requests (task);
 CREATE INDEX IF NOT EXISTS by_task_id ON requests (token, task_id);
 CREATE INDEX IF NOT EXISTS by_candidate ON requests (candidate);
 """
 
 
-@dataclass(frozen=True)
-class Request:
-    """What somebody asks for. `devices`: any of which may judge it."""
-
-    token: str
-    kind: Kind
-    devices: tuple[str, ...]
-    task: str
-    task_name: str
-    candidate: str = ""
-    candidate_name: str = ""
-    language: str = ""
-    settings: str = "{}"
-    """The judge's options as JSON with sorted keys."""
-    priority: int = 0
-    run: str = ""
-    """A label of the sender's: requests that differ in it are judged apart."""
-
-    def id(self, judge: str) -> str:
-        """The same for the same content. Names count, as a diagnosis repeats them; priority does not."""
-        content = [judge, self.token, self.kind, self.devices, self.task, self.task_name, self.candidate, self.candidate_name]
-        content += [self.language, self.settings, self.run]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
-
-
-@dataclass(frozen=True)
-class Record:
-    """One request as it stands, without its texts."""
-
-    id: str
-    token: str
-    kind: Kind
-    devices: tuple[str, ...]
-    priority: int
-    state: State
-    attempt: int
-    device: str
-    accepted: float
-    started: float | None
-    ended: float | None
-    result: dict[str, Any] | None
-    error: str
-    task_id: str
-    """The task's own id, once it was judged."""
-
-
-_COLUMNS = "id, token, kind, devices, priority, state, attempt, device, accepted, started, ended, result, error, task_id"
+_COLUMNS = "id, token, kind, devices, priority, state, attempt, device, accepted, started, ended, result, error, "
+_COLUMNS += "task_id, task_name, candidate_name"
 
 
 class Store:
@@ -118,6 +74,7 @@ class Store:
             self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30.0)
             self.path.chmod(0o600)  # also in a folder that was there before; what SQLite puts beside it gets the same mode
             self._db.executescript("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+            self._add_bytes()
             self._db.executescript(_SCHEMA)
         except sqlite3.DatabaseError as error:
             raise UsageError(f"{self.path}: cannot be used: {error}; move it away to begin anew") from None
@@ -140,14 +97,15 @@ class Store:
                     "ended = NULL, error = '' WHERE id = ?", (request.priority, now, id),
                 )  # fmt: skip
             else:
-                task, candidate = self._keep(db, request.task), self._keep(db, request.candidate)
+                (task, task_bytes), (candidate, own_bytes) = self._keep(db, request.task), self._keep(db, request.candidate)
                 row = (
                     id, request.token, request.kind, json.dumps(request.devices), request.priority, task, request.task_name,
                     candidate, request.candidate_name, request.language, request.settings, "queued", now,
+                    ROW_BYTES + task_bytes + own_bytes,
                 )  # fmt: skip
                 db.execute(
                     "INSERT INTO requests (id, token, kind, devices, priority, task, task_name, candidate, candidate_name, language, "
-                    f"settings, state, accepted) VALUES ({', '.join('?' * len(row))})", row,
+                    f"settings, state, accepted, bytes) VALUES ({', '.join('?' * len(row))})", row,
                 )  # fmt: skip
             record = self._read(db, id)
             assert record is not None
@@ -156,6 +114,13 @@ class Store:
     def get(self, id: str) -> Record | None:
         with self._lock:
             return self._read(self._db, id)
+
+    def listed(self, token: str, kind: Kind, before: tuple[float, str] | None, count: int) -> list[Record]:
+        """A token's own, the newest first. `before`: time of acceptance and id of the last one that was seen."""
+        sql = f"SELECT {_COLUMNS} FROM requests WHERE token = ? AND kind = ? AND (accepted, id) < (?, ?) ORDER BY accepted DESC, id DESC LIMIT ?"
+        with self._lock:
+            rows = self._db.execute(sql, (token, kind, *(before or (float("inf"), "")), count)).fetchall()
+        return [_record(row) for row in rows]
 
     def task_source(self, token: str, task_id: str) -> tuple[str, str] | None:
         """Text and name of a task that this token has sent before, by the task's own id."""
@@ -189,8 +154,9 @@ class Store:
         text = None if result is None else json.dumps(result)
         with self._transaction() as db:
             changed = db.execute(
-                "UPDATE requests SET state = ?, result = ?, error = ?, task_id = ?, ended = ? WHERE id = ? AND attempt = ? AND state = 'running'",
-                (state, text, error, task_id, time.time(), id, attempt),
+                "UPDATE requests SET state = ?, result = ?, error = ?, task_id = ?, ended = ?, bytes = bytes + ? "
+                "WHERE id = ? AND attempt = ? AND state = 'running'",
+                (state, text, error, task_id, time.time(), len(text or ""), id, attempt),
             )
             return bool(changed.rowcount)
 
@@ -203,11 +169,13 @@ class Store:
                 values,
             )
 
-    def cancel(self, id: str) -> bool:
+    def cancel(self, id: str, reason: str = "cancelled") -> bool:
         """Also one that runs: what its attempt finds is not kept then."""
         with self._transaction() as db:
-            sql = "UPDATE requests SET state = 'cancelled', ended = ?, error = 'cancelled' WHERE id = ? AND state IN ('queued', 'running')"
-            return bool(db.execute(sql, (time.time(), id)).rowcount)
+            sql = (
+                "UPDATE requests SET state = 'cancelled', ended = ?, error = ? WHERE id = ? AND state IN ('queued', 'running')"
+            )
+            return bool(db.execute(sql, (time.time(), reason, id)).rowcount)
 
     def recover(self) -> list[Record]:
         """After a start: all that waits, the oldest first. What ran when the last server died waits again, or ends as failed."""
@@ -221,12 +189,6 @@ class Store:
             rows = db.execute(f"SELECT {_COLUMNS} FROM requests WHERE state = 'queued' ORDER BY accepted").fetchall()
             return [_record(row) for row in rows]
 
-    def judging_seconds(self, token: str, since: float) -> float:
-        """That a token's requests have taken since then, running ones included."""
-        sql = "SELECT SUM(COALESCE(ended, ?) - started) FROM requests WHERE token = ? AND started > ? AND (ended > ? OR state = 'running')"
-        with self._lock:
-            return float(self._db.execute(sql, (time.time(), token, since, since)).fetchone()[0] or 0.0)
-
     def bytes(self) -> int:
         """Of what is kept; pages that were freed do not count."""
         with self._lock:
@@ -235,27 +197,53 @@ class Store:
             )
         return int(page * (count - free))
 
+    def bytes_of(self) -> dict[str, int]:
+        """By token, the largest first; waiting requests included."""
+        with self._lock:
+            rows = self._db.execute("SELECT token, SUM(bytes) FROM requests GROUP BY token ORDER BY 2 DESC").fetchall()
+        return {token: int(size) for token, size in rows}
+
     def prune(self, keep_seconds: float, keep_bytes: int) -> int:
-        """Delete results that ended longer ago, then the oldest ones until the rest is small enough. How many went."""
+        """Delete results that ended longer ago, then the oldest ones of whoever has most until the rest is small enough. How many went.
+
+        Only a token that has no less than the average loses results by size: nobody's are pushed out by another one's, not even where all that the
+        other one has still waits and cannot be deleted.
+        """
         gone = 0
-        while deleted := self._delete_oldest(time.time() - keep_seconds if self.bytes() <= keep_bytes else None):
+        while deleted := self._delete_oldest(time.time() - keep_seconds):
+            gone += deleted
+        while self.bytes() > keep_bytes:
+            sizes = self.bytes_of()
+            large = [token for token, size in sizes.items() if size * len(sizes) >= sum(sizes.values())]
+            deleted = next((count for token in large if (count := self._delete_oldest(float("inf"), token))), 0)
+            if not deleted:
+                break
             gone += deleted
         if gone:
             with self._lock:
                 self._db.execute("PRAGMA incremental_vacuum").fetchall()
         return gone
 
-    def _delete_oldest(self, before: float | None) -> int:
-        """A batch, so that nobody waits long for the lock."""
-        until = float("inf") if before is None else before
+    def _delete_oldest(self, until: float, token: str | None = None) -> int:
+        """A batch, so that nobody waits long for the lock; a token's, or anybody's."""
+        whose, values = ("", ()) if token is None else (" AND token = ?", (token,))
         with self._transaction() as db:
-            sql = "SELECT id, task, candidate FROM requests WHERE ended < ? AND state IN ('done', 'failed', 'cancelled') ORDER BY ended LIMIT ?"
-            rows = db.execute(sql, (until, PRUNED_AT_ONCE)).fetchall()
+            sql = (
+                f"SELECT id, task, candidate FROM requests WHERE ended < ?{whose} AND state IN ('done', 'failed', 'cancelled')"
+            )
+            rows = db.execute(f"{sql} ORDER BY ended LIMIT ?", (until, *values, PRUNED_AT_ONCE)).fetchall()
             db.executemany("DELETE FROM requests WHERE id = ?", [(row[0],) for row in rows])
             for text in {text for row in rows for text in row[1:]}:
                 unused = "NOT EXISTS (SELECT 1 FROM requests WHERE task = ?1) AND NOT EXISTS (SELECT 1 FROM requests WHERE candidate = ?1)"
                 db.execute(f"DELETE FROM texts WHERE hash = ?1 AND {unused}", (text,))
             return len(rows)
+
+    def _add_bytes(self) -> None:
+        """To a file that was written before sizes were counted."""
+        columns = [row[1] for row in self._db.execute("PRAGMA table_info(requests)")]
+        if columns and "bytes" not in columns:
+            self._db.execute("ALTER TABLE requests ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0")
+            self._db.execute("UPDATE requests SET bytes = ? + LENGTH(COALESCE(result, ''))", (ROW_BYTES,))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -272,12 +260,13 @@ class Store:
         row = db.execute(f"SELECT {_COLUMNS} FROM requests WHERE id = ?", (id,)).fetchone()
         return None if row is None else _record(row)
 
-    def _keep(self, db: sqlite3.Connection, text: str) -> str:
-        """A text under its hash, once for all requests that have it. As bytes: a stranger's text need not be valid Unicode."""
+    def _keep(self, db: sqlite3.Connection, text: str) -> tuple[str, int]:
+        """A text under its hash, once for all requests that have it, and the bytes that this took. As bytes: a stranger's text need not be valid
+        Unicode."""
         data = text.encode(errors="surrogatepass")
         hashed = hashlib.sha256(data).hexdigest()
-        db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (hashed, data))
-        return hashed
+        new = db.execute("INSERT OR IGNORE INTO texts VALUES (?, ?)", (hashed, data)).rowcount
+        return hashed, len(data) if new else 0
 
     def _text(self, db: sqlite3.Connection, hashed: str) -> str:
         found: bytes = db.execute("SELECT text FROM texts WHERE hash = ?", (hashed,)).fetchone()[0]

@@ -1,7 +1,7 @@
 """Tokens of those who may use a server: a TOML file with a salted hash and limits for each name, and never the token itself.
 
 A token is 256 random bits behind its name, so one fast hash is enough, and finding its row costs one comparison in constant time. The file
-is read again when it changes: a name that is deleted from it is shut out with the next request.
+is read again when it changes: a name that is deleted from it is shut out with the next request, and while it cannot be read everybody is.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class NoTokens:
     def owner(self, text: str) -> Token | None:
         return ANYONE
 
-    def limits_of(self, name: str) -> TokenLimits:
+    def limits_of(self, name: str) -> TokenLimits | None:
         return ANYONE.limits
+
+    def revoked(self, name: str) -> bool:
+        return False
 
 
 _NOBODY = Token("", "0" * 32, "0" * 64, TokenLimits())
@@ -71,7 +74,7 @@ class TokenFile:
         self._looked = time.monotonic()
         self._tokens = read_tokens(path)
         self.trouble = ""
-        """Why the file's present content is not in use; the last good one is."""
+        """Why nobody is let in: the file is gone, or cannot be read."""
 
     def owner(self, text: str) -> Token | None:
         """Whose token this is. As long for an unknown name as for a wrong token."""
@@ -80,22 +83,26 @@ class TokenFile:
         token = self._current().get(text.partition(".")[0], _NOBODY)
         return token if token.fits(text) and token is not _NOBODY else None
 
-    def limits_of(self, name: str) -> TokenLimits:
-        """Of a name, also of one that was deleted while its requests waited."""
-        return self._current().get(name, _NOBODY).limits
+    def limits_of(self, name: str) -> TokenLimits | None:
+        """None for a name that the file does not have, and for every name while it cannot be read."""
+        token = self._current().get(name)
+        return None if token is None else token.limits
+
+    def revoked(self, name: str) -> bool:
+        return name not in self._current() and not self.trouble
 
     def _current(self) -> Mapping[str, Token]:
         with self._lock:
             if time.monotonic() - self._looked > RELOAD_SECONDS:
                 self._looked = time.monotonic()
                 stamp = _stamp(self.path)
-                if stamp != self._stamp:
+                if stamp != self._stamp or self.trouble:
                     try:
                         self._tokens, self._stamp, self.trouble = read_tokens(self.path), stamp, ""
                     except UsageError as error:
                         if str(error) != self.trouble:
-                            LOG.warning("the tokens that were read before stay in use: %s", error)
-                        self.trouble = str(error)
+                            LOG.warning("nobody is let in until the token file can be read: %s", error)
+                        self._tokens, self._stamp, self.trouble = {}, stamp, str(error)
             return self._tokens
 
 
@@ -152,9 +159,9 @@ def _hashed(salt: str, text: str) -> str:
     return hashlib.sha256(f"{salt}\0{text}".encode()).hexdigest()
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _stamp(path: Path) -> tuple[int, int, int, int] | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

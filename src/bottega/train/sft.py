@@ -23,6 +23,7 @@ from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.conversations import SftSample, read_samples
 from bottega.train.learner import Learner
+from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.packing import TrainPack, plan
 from bottega.train.policy import Policy
@@ -64,6 +65,7 @@ def sft(
     with EpisodeJournal(folder) as journal:
         journal.listeners.append(on_event)
         RunDirectory(folder).begin("sft", config, str(source))
+        require_memory(loaded.model.config, config, ranks, rollouts=False)
         learner = Learner.begin(config, loaded.model, ranks)
         schedule = Schedule(config, samples.train)
         begin = 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
+
+from torch.utils._pytree import tree_leaves
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.lowering import (
@@ -22,7 +24,7 @@ from bottega.compiler.lowering import (
 )
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.trace import Graph, Ref, Spec
-from bottega.compiler.view import Buffer, View
+from bottega.compiler.view import Buffer, Shape, View
 
 FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
@@ -36,6 +38,8 @@ class Lowered:
     returned: Any
     """Nested tuples, lists and dicts of views and plain values."""
     inputs: tuple[str, ...]
+    layouts: Mapping[str, Shape] = field(default_factory=dict)
+    """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
 
 
 def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
@@ -61,7 +65,8 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
                     scope, scope.statements[before:], call_texts
                 )
     returned = _returned(scope, graph.returned)
-    return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
+    names = tuple(name for name, _ in graph.inputs)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, names, _layouts(scope, graph))
 
 
 def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
@@ -92,6 +97,20 @@ def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> 
     turned = () if View("", spec.shape, spec.strides).contiguous or not _is_dense(spec) else spec.strides
     scope.buffers[text] = buffer = Buffer(text, spec.shape, spec.dtype, kind, axes, turned)
     scope.values[name] = LoweredTensor(buffer.whole(), spec.dtype)
+
+
+def _layouts(scope: LoweringScope, graph: Graph) -> dict[str, Shape]:
+    returned = {value.name for value in tree_leaves(graph.returned) if isinstance(value, Ref)}
+    found: dict[str, Shape] = {}
+    for node in graph.nodes:
+        value, spec = scope.values[node.name], node.outputs[0] if len(node.outputs) == 1 else None
+        if node.name not in returned or not isinstance(value, LoweredTensor) or spec is None:
+            continue
+        buffer = scope.buffers[value.view.buffer]
+        turned = not View("", spec.shape, spec.strides).contiguous and _is_dense(spec)
+        if turned and buffer.kind == "result" and value.view.text == buffer.name and value.view.shape == buffer.shape:
+            found[buffer.name] = spec.strides
+    return found
 
 
 def _is_dense(spec: Spec) -> bool:
