@@ -127,3 +127,20 @@ def test_a_full_disk_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.Monkey
         assert running.post("judge 0 x")[0] == 503
         assert running.post("judge 0 x")[1]["verdict"]["diagnosis"] == "judge 0 x"
         assert running.judge.asked == ["judge 0 x"]
+
+
+def test_a_judge_that_has_more_lanes_later_is_asked_more(tmp_path: Path) -> None:
+    """As a cluster has that a machine joins; and fewer when one leaves."""
+    with served(tmp_path) as server:
+        for number in range(3):
+            server.post(f"hang 0 {number}", wait=0)
+        until(lambda: server.dispatcher.running("cpu") == 1)
+        server.judge.lanes = 3
+        until(lambda: server.dispatcher.running("cpu") == 3)
+        server.judge.lanes = 1
+        for id in [record.record.id for record in server.dispatcher._running.values()]:
+            server.ask("DELETE", f"/v1/verdicts/{id}")
+        for number in range(3):
+            server.post(f"judge 0.2 {number}", wait=0)
+        until(lambda: len(server.judge.asked) == 4)
+        assert server.dispatcher.running("cpu") <= 1
