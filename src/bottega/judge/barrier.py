@@ -4,8 +4,9 @@ The worker's device writes a flag into shared memory, in stream order, when the 
 behind that work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the
 flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
 kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. The end of a delivery
-is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after another:
-what the worker has the device do meanwhile, for its next call, makes them late.
+is found in the same way; there the kernel only reads. From then on until the worker is stopped, a kernel of the controller's sits on the device:
+what the worker has the device do meanwhile, for its next call, either interrupts that kernel or delays the one after it, and both are seen by
+the device's own clock, which a busy host does not disturb.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from bottega.runtime.launch import cuda
 THREADS = 1024
 SPINS_BETWEEN_LOOKS = 4096
 """How often to read the answer before looking at the time."""
+SITTING_NS, INTERRUPTED_NS = 20_000_000, 15_000
+"""How long the controller's kernel sits on the device at a time, and how long a step of it takes at most where nobody interrupts it."""
 
 # All words are saved before any is overwritten: random blocks may overlap.
 SOURCE = """
@@ -52,9 +55,23 @@ extern "C" __global__ void __launch_bounds__(1024) apply_if_flagged(
     do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begun < (unsigned long long)hold_ns);
 }
 
-extern "C" __global__ void only_answer(volatile long long* answer, long long number)
+extern "C" __global__ void sit(
+    const volatile long long* stop, long long number, long long longest_ns, long long gap_ns, volatile long long* seen)
 {
-    *answer = number;
+    unsigned long long begun, last, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
+    long long lost = 0;
+    last = begun;
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+        if ((long long)(now - last) > gap_ns) lost += now - last;
+        last = now;
+    } while (*stop != number && (long long)(now - begun) < longest_ns);
+    seen[0] = lost;
+    seen[1] = begun;
+    seen[2] = now;
+    __threadfence_system();
+    seen[3] = number;
     __threadfence_system();
 }
 """
@@ -87,8 +104,11 @@ class Barrier:
         self._answer = torch.zeros(1, dtype=torch.int64, pin_memory=True)
         self._seen = ctypes.c_longlong.from_address(self._answer.data_ptr())
         self._number = 0
+        self._host = torch.zeros(5, dtype=torch.int64, pin_memory=True)
+        self._stop = ctypes.c_longlong.from_address(self._host.data_ptr())
+        self._sat = (ctypes.c_longlong * 4).from_address(self._host.data_ptr() + 8)
         self._quickest = 10**9
-        """Nanoseconds from one empty kernel's answer to the next one's, on a device that does nothing else."""
+        """Nanoseconds from the end of one kernel that sits on the device to the beginning of the next, where there is nothing between."""
 
     def apply(self, target: BarrierTarget, expected: int, hold_ns: int, deadline: float) -> bool:
         """Launch the kernel and wait for its answer: whether the flag had the expected value. If so, the target was saved and overwritten, and
@@ -112,22 +132,28 @@ class Barrier:
         return self._was_flagged(deadline)
 
     def watch(self, over: Callable[[], bool], deadline: float) -> int:
-        """Launch empty kernels one after another until it is `over`, and once more. Returns how many nanoseconds they were late by: the device
-        did something else meanwhile."""
-        late, last = 0, time.perf_counter_ns()
-        ending = False
-        while not ending:
-            ending = over()
+        """Sit on the device until it is `over`, and once more for a moment. Returns how many nanoseconds it did something else meanwhile."""
+        begun, late, ending, ended_at = time.monotonic(), 0, False, 0
+        while True:
+            last = ending
             self._number += 1
-            self._kernels.only_answer(1, 1, self._answer.data_ptr(), self._number)
-            self._was_flagged(deadline)
-            now = time.perf_counter_ns()
-            self._quickest = min(self._quickest, now - last)
-            late += now - last - self._quickest
-            last = now
-            if time.monotonic() > deadline:
-                raise BarrierTimeout
-        return late
+            self._stop.value = self._number if last else 0
+            addresses = self._host.data_ptr(), self._host.data_ptr() + 8
+            self._kernels.sit(1, 1, addresses[0], self._number, SITTING_NS, INTERRUPTED_NS, addresses[1])
+            while self._sat[3] != self._number:
+                if not ending and over():
+                    ending, self._stop.value = True, self._number
+                if time.monotonic() > deadline:
+                    self._stop.value = self._number
+                    raise BarrierTimeout
+            late += self._sat[0]
+            if ended_at:
+                between = self._sat[1] - ended_at
+                self._quickest = min(self._quickest, between)
+                late += between - self._quickest
+            ended_at = self._sat[2]
+            if last:
+                return min(late, int(1e9 * (time.monotonic() - begun)))
 
     def _was_flagged(self, deadline: float) -> bool:
         """Wait for the answer of the kernel that was launched last."""
