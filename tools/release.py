@@ -33,6 +33,7 @@ IMPORTS = {
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "bench": ("bm25s", "rank_bm25"),
+    "cluster": ("ray", "bottega.cluster.judges"),
     "browser": ("playwright",),
     "docs": ("mkdocs", "mkdocstrings"),
     "dev": ("pytest", "ruff", "mypy"),

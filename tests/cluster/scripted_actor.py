@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from bottega.cluster.judge_actor import JudgeActor
+from bottega.cluster.request_queue import JudgeName
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -40,7 +41,7 @@ class ScriptedJudge:
     def fitness(self, task: Task, *, cancellation: Cancellation) -> dict[str, Any]:
         return {"fit": True, "problems": [], "pid": os.getpid()}
 
-    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]:
         return {"entry": entry, **arguments}
 
     def close(self) -> None: ...
@@ -58,8 +59,11 @@ class ScriptedActor(JudgeActor):
         make = os.environ.get("BOTTEGA_TEST_MAKE")
         return {**told, "fingerprint": {**told["fingerprint"], "gpu": make}} if make else told
 
-    def _judge(self, defaults: dict[str, Any]) -> Any:
+    def _judge(self, judge: JudgeName) -> Any:
         return ScriptedJudge(self.asked)
+
+
+ONE = JudgeName("one")
 
 
 def candidate(text: str) -> Candidate:

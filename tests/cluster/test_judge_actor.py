@@ -6,16 +6,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from scripted_actor import TASK, ScriptedActor, candidate
+from scripted_actor import ONE, TASK, ScriptedActor, candidate
 from waiting import until
 
+from bottega.cluster.request_queue import JudgeName
 from bottega.core.errors import TaskError
 from bottega.judge.cancellation import Cancelled
 
 
 def test_a_request_that_comes_again_is_judged_once() -> None:
     actor = ScriptedActor("cpu", 1, 1)
-    given: Any = ("key", "judge", {}, (TASK, candidate("judge 0.2 x")), {})
+    given: Any = ("key", "judge", ONE, (TASK, candidate("judge 0.2 x")), {})
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: actor.do(*given), range(4)))
     assert len(actor.asked) == 1 and len({id(answer.found) for answer in found}) == 1
@@ -26,20 +27,20 @@ def test_a_request_that_comes_again_is_judged_once() -> None:
 def test_what_is_cancelled_says_so() -> None:
     actor = ScriptedActor("cpu", 1, 1)
     threading.Thread(target=lambda: (until(lambda: actor.asked), actor.cancel("key"))).start()
-    answer = actor.do("key", "judge", {}, (TASK, candidate("hang")), {})
+    answer = actor.do("key", "judge", ONE, (TASK, candidate("hang")), {})
     assert isinstance(answer.exception, Cancelled)
     actor.cancel("unknown")
 
 
 def test_errors_keep_their_kind_and_bugs_are_told() -> None:
     class Broken(ScriptedActor):
-        def _judge(self, defaults: dict[str, Any]) -> Any:
-            raise defaults["error"]
+        def _judge(self, judge: JudgeName) -> Any:
+            raise judge.defaults["error"]
 
     actor = Broken("cpu", 1, 1)
-    answer = actor.do("one", "fitness", {"error": TaskError("no Model")}, (TASK,), {})
+    answer = actor.do("one", "fitness", JudgeName("", {"error": TaskError("no Model")}), (TASK,), {})
     assert type(answer.exception) is TaskError and str(answer.exception) == "no Model"
-    assert "ZeroDivisionError" in actor.do("two", "fitness", {"error": ZeroDivisionError()}, (TASK,), {}).text
+    assert "ZeroDivisionError" in actor.do("two", "fitness", JudgeName("", {"error": ZeroDivisionError()}), (TASK,), {}).text
 
 
 def test_cores_decide_how_many_verdicts_run_at_a_time() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bottega.cluster.request_queue import ClusterRequest, PlacedJudge, RequestQueue, content_key, ended
+from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, content_key, ended
 
 
 def request(task: str = "a") -> ClusterRequest:
-    return ClusterRequest("", task, "judge", {}, (), {}, lambda told: told)
+    return ClusterRequest("", task, "judge", JudgeName(""), (), {}, lambda told: told)
 
 
 def judges(*nodes: str, lanes: int = 1) -> list[PlacedJudge]:

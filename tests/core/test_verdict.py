@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 
-from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
+from bottega.core.verdict import NO_UPPER_END, Outcome, Speedup, Verdict, Violation, interval_text
+from bottega.judge.clocks import LARGEST_RATIO
 
 FULL = Verdict(
     outcome=Outcome.FASTER,
@@ -62,3 +64,10 @@ def test_a_verdict_of_an_older_judge_is_read_with_the_baseline_that_it_speaks_of
     assert Verdict.from_json({**old, "fingerprint": {}}).baseline == "eager"
     untimed = Verdict.from_json({**old, "speedup": {}})
     assert untimed.baseline == "" and untimed.fastest_baseline == ""
+
+
+def test_an_interval_that_the_clock_does_not_bound_has_no_upper_end() -> None:
+    assert interval_text(1.9, 2.1) == "1.90 to 2.10" and interval_text(1.9, 99.0, 3) == "1.900 to 99.000"
+    for high in (100 * math.exp(0.02), 151.0, math.inf):
+        assert interval_text(9.1, high) == "9.10, no upper end"
+    assert NO_UPPER_END == LARGEST_RATIO, "what the judge's clock resolves"

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process_tree import descendants, gone
 from waiting import until
 
 from bottega.core.errors import SandboxError, UsageError
@@ -33,38 +34,6 @@ def start(server: ForkServer, entry: str, **arguments):
     sandbox = server.spawn(f"sandbox_entries:{entry}", fds=[writer], arguments=arguments)
     os.close(writer)
     return sandbox, os.fdopen(reader, "rb")
-
-
-def descendants(pid: int) -> set[int]:
-    """Everyone below a process, as the host sees them."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            parents[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found = {pid}
-    while True:
-        more = {child for child, parent in parents.items() if parent in found} - found
-        if not more:
-            return found - {pid}
-        found |= more
-
-
-def gone(pids: set[int], within_s: float = 60) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        alive = set()
-        for pid in pids:
-            try:
-                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-                    alive.add(pid)
-            except OSError:
-                continue
-        if not alive:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_importing_it_imports_no_torch():

@@ -62,6 +62,11 @@ class ScriptedJudge:
             raise TaskError(f"{task.label}: is broken")
         return {"fit": True, "problems": [], "facts": {"reference_ms": 1.0}, "unavailable": {}}
 
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]:
+        if "broken" in arguments["source"]:
+            raise TaskError(f"{label}: is broken")
+        return {"entry": entry, **arguments}
+
     def close(self) -> None:
         self.closed = True
 

@@ -408,3 +408,20 @@ def test_a_connection_that_trickles_after_its_answer_is_closed(server: Running, 
         sent.sendall(b"G")
         while sent.recv(4096):
             pass
+
+
+def test_a_judge_that_has_more_lanes_later_is_asked_more(tmp_path: Path) -> None:
+    """As a cluster has that a machine joins; and fewer when one leaves."""
+    with served(tmp_path) as server:
+        for number in range(3):
+            server.post(f"hang 0 {number}", wait=0)
+        until(lambda: server.dispatcher.running("cpu") == 1)
+        server.judge.lanes = 3
+        until(lambda: server.dispatcher.running("cpu") == 3)
+        server.judge.lanes = 1
+        for id in [record.record.id for record in server.dispatcher._running.values()]:
+            server.ask("DELETE", f"/v1/verdicts/{id}")
+        for number in range(3):
+            server.post(f"judge 0.2 {number}", wait=0)
+        until(lambda: len(server.judge.asked) == 4)
+        assert server.dispatcher.running("cpu") <= 1

@@ -19,6 +19,7 @@ from bottega.service.environments.factory import SessionFactory
 from bottega.service.environments.settings import EnvironmentSettings
 from bottega.service.limits import TokenLimits
 from bottega.service.mcp.judges import JudgePool
+from bottega.service.tokens import ANYONE
 from bottega.tasks.load import load_task
 
 KERNEL = "```python\nclass ModelNew:\n    pass\n```"
@@ -42,9 +43,9 @@ def test_a_session_and_a_tool_ask_the_server(tmp_path: Path, monkeypatch: pytest
             assert session.submit(KERNEL).reward == pytest.approx(2.3)
         pool = JudgePool(server=server.url)
         assert pool.facts()[0]["device"] == "cpu"
-        verdict = asyncio.run(pool.verdict(load_task("builtin:star_relu"), candidate_from("class ModelNew: ...")))
+        verdict = asyncio.run(pool.verdict(ANYONE, load_task("builtin:star_relu"), candidate_from("class ModelNew: ...")))
         assert verdict.outcome is Outcome.FASTER
         with pytest.raises(UsageError, match="cuda"):
-            asyncio.run(pool.verdict(load_task("builtin:star_relu"), candidate_from("class ModelNew: ..."), "cuda:3"))
+            asyncio.run(pool.verdict(ANYONE, load_task("builtin:star_relu"), candidate_from("class ModelNew: ..."), "cuda:3"))
         pool.close()
     assert len(judge.asked) == 2

@@ -188,7 +188,7 @@ BAD_LINES = {
     "no utf-8": "\udcff\udcfe{}",
     "a surrogate": json.dumps(data(intent="Read \ud800 each row once.")),
     "NUL": '{"name": "\x00"}',
-    "a newer schema": json.dumps(data(schema=2)),
+    "a newer schema": json.dumps(data(schema=3)),
     "nothing of a card": "{}",
     "endless evidence": json.dumps({**data(), "evidence": 5}),
     "no evidence": json.dumps({**data(), "evidence": None}),

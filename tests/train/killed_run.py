@@ -4,8 +4,8 @@
 
 The same command goes on with a run that is there. Under torchrun the run has several ranks.
 
-MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time), `event:N` (after the N-th event is on the disk),
-`checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library knows nothing of it), `half` (cards are in the
+MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `event:N` (after the N-th event is on the
+disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library knows nothing of it), `half` (cards are in the
 library, and not yet admitted) or `drop` (an early step's log is half removed).
 """
 
@@ -51,7 +51,7 @@ def die_at(folder: Path, stage: str) -> None:
 
     def dying(*given: Any, **options: Any) -> Any:
         calls.append(1)
-        if len(calls) == 2 and not (folder / "killed").exists():
+        if len(calls) == (1 if stage == "load" else 2) and not (folder / "killed").exists():
             (folder / "killed").touch()
             die()
         return plain(*given, **options)

@@ -371,3 +371,56 @@ def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     (tmp_path / "run" / "config.json").write_text(json.dumps({**content, "stage": "sft"}))
     with pytest.raises(UsageError, match="not of RL"):
         resumed_config("rl", tmp_path / "run")
+
+
+STALE = ["rollout.staleness=1", "rejection.mismatch.low=0.2", "rejection.mismatch.high=5"]
+
+
+def test_rollouts_ahead_are_drawn_by_the_weights_of_the_step_before_the_last(tmp_path: Path) -> None:
+    config = toy_config(tmp_path, *SMALL, *EXACT, *STALE, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=2")
+    run, again = tmp_path / "run", tmp_path / "again"
+    assert rl.train(config, run, inputs=toy_inputs(tmp_path)).step == 4
+    told = measured(run)
+    assert [told[f"train/{step}"]["staleness"] for step in (1, 2, 3, 4)] == [0, 1, 1, 1]
+    turns = [e.turn for e in read_events(run / "steps" / "000004") if isinstance(e, Wrote)]
+    assert {turn.policy_version for turn in turns} == {2}
+    assert told["train/2"]["mismatch"] > told["train/1"]["mismatch"], "what older weights drew is off by more than rounding"
+    assert told["train/4"]["tokens/learned"] > 0
+    rl.train(config, again, inputs=toy_inputs(tmp_path))
+    assert measured(again) == told, "which weights draw a step does not depend on the clock"
+    assert same(weights(run), weights(again))
+
+
+def test_a_run_with_rollouts_ahead_stops_at_once_and_goes_on(tmp_path: Path) -> None:
+    config = toy_config(tmp_path, *SMALL, *STALE, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=1")
+    asked = ToyJudge()
+    stopped = rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path, asked), stop=lambda: True)
+    assert stopped.step == 1
+    assert rl.train(config, tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path, asked)).step == 4
+    assert set(measured(tmp_path / "run")) >= {f"train/{step}" for step in (1, 2, 3, 4)}
+
+
+def test_bounds_that_would_drop_all_that_is_stale_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"staleness = 1 .*would drop nearly all.*mismatch\.high=2"):
+        toy_config(tmp_path, *SMALL, "rollout.staleness=1")
+
+
+def test_an_adapter_is_trained_saved_and_exported(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    config = toy_config(tmp_path, *SMALL, *EXACT, "model.lora.rank=8", "ablations.frozen_library=true", "checkpoint.every=1")
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    rl.train(config, whole, inputs=toy_inputs(tmp_path))
+    told = measured(whole)
+    assert told["train/3"]["mismatch"] < 1e-4, "the decoder's merged weights are not the trainer's"
+    assert any(told[f"train/{step}"].get("gradient", 0) > 0 for step in (1, 2, 3))
+    plain = dict(toy_loaded(config.data.seed).model.named_parameters())
+    merged = weights(whole)
+    assert merged.keys() <= plain.keys() and torch.equal(
+        merged["model.embed_tokens.weight"], plain["model.embed_tokens.weight"]
+    )
+    assert not torch.equal(merged["model.layers.0.mlp.up_proj.weight"], plain["model.layers.0.mlp.up_proj.weight"])
+    assert (whole / "adapter" / "adapter_config.json").is_file()
+    rl.train(config, run, inputs=toy_inputs(tmp_path), stop=(run / "checkpoints" / "step-00000002").exists)
+    rl.train(resumed_config("rl", run), run, resume=True, inputs=toy_inputs(tmp_path))
+    assert measured(run) == told
+    assert same(weights(run), merged)

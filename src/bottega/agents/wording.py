@@ -7,8 +7,9 @@ from typing import Any
 
 from bottega.agents.answers.fences import fenced
 from bottega.core.device import DeviceFacts
-from bottega.core.skill import NOTHING_MORE, Skill
+from bottega.core.skill import NOTHING_MORE, Relations, Skill
 from bottega.languages import language_named
+from bottega.skills.relations import relations_text
 
 BASELINES = {
     "eager": "PyTorch eager",
@@ -54,6 +55,7 @@ def device_text(device: DeviceFacts) -> str:
 def skill_values(skill: Skill, language: str, example: bool = True) -> dict[str, str]:
     """A card as the values of a template's `skill` part."""
     asked = [f"{kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    asked += [f"It {text}." for text in [relations_text(skill.relations)] if text]
     shown = language if language in skill.languages else skill.languages[0]
     return {
         "name": skill.name,
@@ -69,9 +71,10 @@ def skill_values(skill: Skill, language: str, example: bool = True) -> dict[str,
 
 def header_values(header: Mapping[str, Any]) -> dict[str, str]:
     """What a selector sees of a card."""
+    relations = relations_text(Relations(**header.get("relations", {})))
     return {
         "name": str(header["name"]),
-        "intent": str(header.get("intent", "")),
+        "intent": str(header.get("intent", "")) + (f" ({relations})" if relations else ""),
         "scope": str(header.get("scope", "")),
         "tags": ", ".join(str(tag) for tag in header.get("tags", ())),
     }

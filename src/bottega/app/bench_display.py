@@ -18,6 +18,7 @@ from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
+from bottega.core.verdict import interval_text
 from bottega.episodes.phases import PhaseStatus
 
 NO_KERNEL = "no kernel"
@@ -101,7 +102,7 @@ def show_verification(found: Verification) -> None:
     console = Terminal()
     for one in found.checked:
         for name, then, now in one.intervals:
-            line = f"  {one.task}, against {name}: {then.low:.3f} to {then.high:.3f} then, {now.low:.3f} to {now.high:.3f} now"
+            line = f"  {one.task}, against {name}: {interval_text(then.low, then.high, 3)} then, {interval_text(now.low, now.high, 3)} now"
             _say(console, line)
     _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, chosen with seed={found.seed}")
     for reason in found.reasons:

@@ -10,6 +10,7 @@ from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.metrics import TaskGroup
+from bottega.core.verdict import NO_UPPER_END
 from bottega.episodes.delivery.page import ReportPage
 
 NONE = "–"
@@ -53,7 +54,7 @@ def span(speedup: tuple[float, float, float] | None, right: bool) -> str:
     if speedup is None:
         return "right, not timed" if right else "not right"
     point, low, high = speedup
-    return f"{_times(point)}× ({_times(low)} to {_times(high)})"
+    return f"{_times(point)}× ({_times(low)}{f' to {_times(high)}' if high < NO_UPPER_END else ', no upper end'})"
 
 
 def sure_sign(estimate: Estimate, neutral: float) -> bool:

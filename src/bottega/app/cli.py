@@ -21,6 +21,7 @@ GROUPS = {
     "capture": "bottega.app.capture_command",
     "check": "bottega.app.check_command",
     "skills": "bottega.app.skills_command",
+    "lineage": "bottega.app.lineage_command",
     "tasks": "bottega.app.tasks_command",
     "data": "bottega.app.data_command",
     "sft": "bottega.app.training_command:sft_app",

@@ -34,6 +34,7 @@ COMMANDS = {
     "data build": "bottega.app.settings.data_build:DataBuildSettings",
     "tasks synth": "bottega.app.synth_command:TasksSynthSettings",
     "skills verify": "bottega.app.skills_proving:SkillsVerifySettings",
+    "lineage mine": "bottega.app.lineage_command:LineageMineSettings",
     "serve": "bottega.app.settings.serve:ServeSettings",
     "mcp": "bottega.app.settings.mcp:McpSettings",
     "sft": "bottega.train.settings:Config",

@@ -20,7 +20,7 @@ from bottega.app.configured import Given, configured
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
@@ -77,7 +77,7 @@ def build_command(given: Given[DataBuildSettings]) -> None:
     command = shlex.join(["bottega", *sys.argv[1:]])
     told: dict[str, Any] = {"folder": str(out)}
     if settings.stage != "examples":
-        with judge_host(settings.cluster) as host:
+        with device_host(cluster=settings.cluster) as host:
             told |= _taught_and_judged(given, judging, making, command, host)
     if settings.stage not in ("teach", "judge"):
         outcome, card = examples_stage(

@@ -10,27 +10,20 @@ from contextlib import contextmanager
 
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-from bottega.judge.device_host import LOCAL, DeviceHost, JudgeHost
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.remote import RemoteDevices
 
 
 @contextmanager
-def judge_host(cluster: str | None) -> Iterator[JudgeHost]:
-    if cluster is None:
-        yield LOCAL
-        return
-    from bottega.cluster.judges import ClusterDevices
-
-    with ClusterDevices(cluster, lambda text: say(f"bottega: {text}", err=True)) as host:
-        yield host
-
-
-@contextmanager
-def device_host(server: str | None, cluster: str | None = None) -> Iterator[DeviceHost]:
-    if server is None:
-        with judge_host(cluster) as host:
-            yield host
-        return
-    if cluster is not None:
+def device_host(server: str | None = None, cluster: str | None = None) -> Iterator[DeviceHost]:
+    if server is not None and cluster is not None:
         raise UsageError("--server and --cluster are two places to judge in: give one of them")
-    yield RemoteDevices(server, fresh=True)
+    if server is not None:
+        yield RemoteDevices(server, fresh=True)
+    elif cluster is not None:
+        from bottega.cluster.judges import ClusterDevices
+
+        with ClusterDevices(cluster, lambda text: say(f"bottega: {text}", err=True)) as host:
+            yield host
+    else:
+        yield LOCAL

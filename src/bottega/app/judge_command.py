@@ -15,7 +15,7 @@ from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.foreign_text import one_line, printable
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.device_host import DeviceHost
 from bottega.judge.judge import Judge
@@ -161,7 +161,7 @@ def show(verdict: Verdict, title: str) -> None:
     table.add_row("outcome", Text.assemble((verdict.outcome, f"bold {colour}"), against))
     table.add_row("correct", "yes" if verdict.correct else "no")
     for name, speedup in verdict.speedup.items():
-        table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {speedup.low:.3f} to {speedup.high:.3f})")
+        table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {interval_text(speedup.low, speedup.high, 3)})")
     if len(verdict.speedup) > 1:
         table.add_row("fastest baseline", verdict.fastest_baseline)
     for name, milliseconds in verdict.times_ms.items():

@@ -40,17 +40,19 @@ def mcp_command(given: Given[McpSettings]) -> None:
         raise UsageError("the package mcp is missing: pip install 'bottega[service]'")
     if settings.token_file is not None and not settings.http:
         raise UsageError("--token-file is for --http: over standard input there is one user, who started it")
+    from bottega.service.mcp.calls import Calls
     from bottega.service.mcp.judges import JudgePool
-    from bottega.service.mcp.server import McpParts
+    from bottega.service.mcp.parts import McpParts
     from bottega.service.mcp.serving import serve_http, serve_stdio
     from bottega.skills.default_library import open_library
 
     parts = McpParts(
-        judges=JudgePool(settings.device, settings.server, settings.at_once),
+        judges=JudgePool(settings.device, settings.server, Calls(settings.at_once)),
         library=cache(partial(open_library, settings.library)),
         command=(sys.executable, "-m", "bottega.app.cli"),
         folder=settings.folder.absolute(),
         files=not settings.http,
+        backbones=settings.backbones,
     )
     if settings.http:
         tell = partial(say, err=True)

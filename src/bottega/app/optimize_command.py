@@ -16,7 +16,7 @@ from bottega.app.optimize_run import search, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.errors import UsageError
-from bottega.core.verdict import BEST
+from bottega.core.verdict import BEST, interval_text
 from bottega.episodes.delivery.result import Interval
 from bottega.episodes.request import next_folder
 from bottega.tasks.module import Wanted, open_module
@@ -51,6 +51,10 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         bottega optimize losses.py function=focal_loss --inputs "torch.randn(8, 512), torch.rand(8, 512)"
         bottega optimize bottega-capture minutes=30
         bottega optimize hf:./my-llama --device cuda baseline=compile
+
+    On a GPU that this machine does not have, by a `bottega serve` that does: the search runs here, kernels are judged there.
+
+        bottega optimize model.py --class Block --inputs "torch.randn(8, 512)" --server https://judge.example.org --device cuda
 
     Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
     are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
@@ -119,6 +123,8 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
         any_found = bool(found)
         told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
         lines = [*(f"{each.text}: {each.folder / 'optimized.py'}" for each in found)] or ["No module was made surely faster."]
+    elif settings.server is not None:
+        raise UsageError("--server: a whole model is measured on this machine; give one module of it, or leave --server out")
     else:
         model, inputs = optimize_model.open_model(word, wanted, settings.device)
         done = optimize_model.optimize_model(model, inputs, settings.out, settings)
@@ -173,4 +179,4 @@ def show_finished(finished: OptimizeFinished) -> None:
 
 def speed_line(name: str, claim: Interval, fastest: str) -> str:
     which = f"{name}, which is {fastest} here" if name == BEST and fastest else name
-    return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
+    return f"{claim.point:.2f}× the speed of {which} (99 % interval {interval_text(claim.low, claim.high)})"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from bottega.agents.answers.pipeline import policy_for
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.display import Display, display_for
 from bottega.app.interrupts import hearing_signals
 from bottega.app.optimize_display import OptimizeProgress
@@ -45,7 +45,7 @@ from bottega.episodes.request import OptimizeRequest, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
-from bottega.judge.device_host import JudgeHost
+from bottega.judge.device_host import DeviceHost
 from bottega.judge.judge import Judge
 from bottega.languages import choose_language
 from bottega.tasks.module import ModuleTask
@@ -104,7 +104,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
 
 
 async def run_request(
-    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop, host: JudgeHost
+    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop, host: DeviceHost
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report."""
     from bottega.data.drafts import CompilerDrafts
@@ -162,7 +162,7 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
         return len(rings) == 1
 
     with (
-        judge_host(settings.cluster) as host,
+        device_host(settings.server, settings.cluster) as host,
         script_left_alone(),
         hearing_signals(ring),
         ThreadPoolExecutor(1, "bottega.optimize") as pool,

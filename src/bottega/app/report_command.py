@@ -15,12 +15,15 @@ from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
 from bottega.core.files import write
 from bottega.episodes.delivery.page import ReportPage, html, markdown
+from bottega.lineage.journal import FILE as LINEAGE
+from bottega.lineage.page import lineage_page
 from bottega.train.run_directory import kind_of
 
 KINDS: dict[str, Callable[[Path], ReportPage]] = {
     "rl": lambda folder: training_page(folder, "rl"),
     "sft": lambda folder: training_page(folder, "sft"),
     "bench": bench_page,
+    "lineage": lineage_page,
 }
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -39,13 +42,13 @@ def report_command(
     ] = None,
     text: Annotated[bool, typer.Option("--markdown", help="Print the Markdown on standard output and write nothing.")] = False,
 ) -> None:
-    """Draw a run of training or of a benchmark: every figure of it, as plots in one HTML file that needs nothing else, and as Markdown.
+    """Draw a run of training, of a benchmark or of a lineage: every figure of it, as plots in one HTML file that needs nothing else, and as Markdown.
 
         bottega report run
 
     May be called while the run goes on. The HTML file can be read on a phone and printed; nothing in it is fetched and nothing runs.
     """
-    kind = "bench" if (run / BENCH).exists() else kind_of(run)
+    kind = "bench" if (run / BENCH).exists() else "lineage" if (run / LINEAGE).exists() else kind_of(run)
     if kind == "optimize":
         raise UsageError(f"{run}: a search writes its own report, which is {run / 'report.html'}")
     if kind not in KINDS:

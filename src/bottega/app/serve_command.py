@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from bottega.app.configured import Given, configured
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import on_first_signal
 from bottega.app.settings.serve import ServeSettings
 from bottega.app.terminal import say
@@ -77,7 +77,7 @@ def serve_command(given: Given[ServeSettings]) -> None:
         library=settings.library,
         dashboard=_dashboard(settings.runs),
     )
-    with judge_host(settings.cluster) as host:
+    with device_host(cluster=settings.cluster) as host:
         devices = host.chosen(",".join(settings.device)) if settings.cluster is not None else settings.device
         served = replace(options, devices=devices, device_host=host)
         run_server(served, lambda text: say(text, err=True), _stop_on_signals)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from bottega.agents.prompts import Prompts
 from bottega.app.configured import Given
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
@@ -99,7 +99,7 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
         elif finished and not settings.as_json:
             say(f"going on: {finished} attempts of this proof are there already")
         with ExitStack() as stack:
-            host = stack.enter_context(judge_host(settings.cluster))
+            host = stack.enter_context(device_host(cluster=settings.cluster))
             judge = stack.enter_context(host.judge(device, workers=settings.workers, baselines=(baseline,), quick=True))
             pool = stack.enter_context(ThreadPoolExecutor(judge.workers + 1))  # one is written while others are judged
             sampler: ProgramSampler | AdmissionSampler

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bottega.app.device_host import judge_host
+from bottega.app.device_host import device_host
 from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
@@ -30,6 +30,10 @@ Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folde
 Preset = Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu, 8b-lora, 8b-full or paper.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")]
+ClusterRanks = Annotated[
+    int | None,
+    typer.Option("--ranks", min=1, metavar="N", help="Training processes that Ray Train starts in the --cluster, a GPU each."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
 
 
@@ -42,6 +46,10 @@ def sft_command(
     out: Out = Path("bottega-sft"),
     preset: Preset = None,
     config: ConfigFile = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ADDRESS", help="The Ray cluster of --ranks: auto, or its address.")
+    ] = None,
+    ranks: ClusterRanks = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -63,16 +71,19 @@ def sft_command(
 
     if data is None and not resume:
         raise UsageError("say what to learn from: --data DIR_OR_FILE")
-    with _leading() as ranks:
-        if ranks is None:
+    with _leading() as own:
+        if own is None:
             return
         resume = resume or _restarted(out)
         settings = _settings("sft", out, preset, config, overrides, resume)
         source = data or Path(data_of(out))
         with display_for(TrainingProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
-            finished = sft(
-                settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks
-            )
+            if ranks is not None:
+                finished = _on_cluster(cluster, "sft", settings, out, ranks, resume, display.hear, stop, source.resolve())
+            else:
+                finished = sft(
+                    settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop), ranks=own
+                )
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -89,6 +100,7 @@ def train_command(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="ADDRESS", help="Judge in a Ray cluster: auto, or its address.")
     ] = None,
+    ranks: ClusterRanks = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -114,20 +126,20 @@ def train_command(
     from bottega.train.rl import train
     from bottega.train.rollout import open_inputs
 
-    with _leading() as ranks:
-        if ranks is None:
+    with _leading() as own:
+        if own is None:
             return
         resume = resume or _restarted(out)
         settings = _settings("rl", out, preset, config, overrides, resume)
-        with (
-            judge_host(cluster) as host,
-            display_for(TrainingProgress(), f"training in {out}", quiet) as display,
-            stop_after_step(display.say) as stop,
-        ):
-            inputs = partial(open_inputs, host=host)
-            finished = train(
-                settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=ranks
-            )
+        with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
+            if ranks is not None:
+                finished = _on_cluster(cluster, "rl", settings, out, ranks, resume, display.hear, stop)
+            else:
+                with device_host(cluster=cluster) as host:
+                    inputs = partial(open_inputs, host=host)
+                    finished = train(
+                        settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=own
+                    )
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
@@ -136,6 +148,20 @@ def train_command(
         raise typer.Exit(INTERRUPTED)
     told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
     say(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")
+
+
+def _on_cluster(
+    cluster: str | None, stage: Stage, settings: Config, out: Path, ranks: int, resume: bool, hear: Any, stop: list[bool],
+    source: Path | None = None,
+) -> Any:  # fmt: skip
+    from bottega.cluster.training import TrainingJob, train_on_cluster
+
+    if cluster is None:
+        raise UsageError(
+            "--ranks starts processes in a Ray cluster: say which by --cluster auto|ADDRESS, or start them by torchrun"
+        )
+    job = TrainingJob(stage, settings, out, ranks, resume, source, judges=cluster)
+    return train_on_cluster(cluster, job, hear, lambda: bool(stop))
 
 
 @contextmanager

@@ -138,19 +138,25 @@ def _server(
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
 ) -> Client:
-    parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
+    parts = server_parts(rest)
     if parts is None:
         raise UsageError(
             f"a server is written server:MODEL@BASE_URL, e.g. server:qwen3-8b@http://localhost:8000/v1, not {rest!r}"
         )
     backbone = ServerBackbone(
-        Endpoint(base_url=parts[2], model=parts[1], key_variable=key_variable),
+        Endpoint(base_url=parts[1], model=parts[0], key_variable=key_variable),
         context=context,
         concurrency=concurrency,
         ledger=ledger,
         limit_field=limit_field,
     )
     return ChatClient(backbone)
+
+
+def server_parts(rest: str) -> tuple[str, str] | None:
+    """Model and address of `MODEL@BASE_URL`; a model's name may have an @ of its own."""
+    found = re.fullmatch(r"(.+)@(https?://.+)", rest)
+    return None if found is None else (found[1], found[2])
 
 
 def _scripted(rest: str, *, repeat: bool = False) -> Client:

@@ -74,15 +74,17 @@ class LocalBackbone(EngineBackbone):
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""
         await asyncio.to_thread(self._engine.between, self._runner.warm_up)
 
-    def weights_changed(self) -> int:
-        """Tell the decoder that the module's parameters were changed in place; the new policy version. Waits until it has seen them."""
+    def weights_changed(self, version: int | None = None, change: Callable[[], None] = lambda: None) -> int:
+        """Tell the decoder that the module's parameters were changed in place; the new policy version, one more where none is given. Waits until
+        it has seen them. `change` changes them now, while nothing is computed."""
         device = next(self.model.parameters()).device
         if device.type == "cuda":  # the caller's stream is not the decoder's: what the trainer has put on it must be done first
             torch.cuda.current_stream(device).synchronize()
 
         def refresh() -> int:
+            change()
             self._runner.refresh()
-            self._engine.version += 1
+            self._engine.version = self._engine.version + 1 if version is None else version
             return self._engine.version
 
         self.policy_version = self._engine.between(refresh)

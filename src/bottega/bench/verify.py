@@ -23,7 +23,7 @@ from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
-from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.core.verdict import Outcome, Speedup, Verdict, interval_text
 from bottega.judge.device_host import LOCAL, DeviceHost, kind_of, maker_of
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.machine import Workers
@@ -204,7 +204,7 @@ def compared(blank: Checked, then: Verdict, now: Verdict, same: bool) -> Checked
         return replace(checked, holds=True)
     both = tuple((name, _ends(then.speedup[name]), _ends(now.speedup[name])) for name in then.speedup if name in now.speedup)
     apart = [
-        f"against {name} it was {old.low:.3f} to {old.high:.3f} and is now {new.low:.3f} to {new.high:.3f}"
+        f"against {name} it was {interval_text(old.low, old.high, 3)} and is now {interval_text(new.low, new.high, 3)}"
         for name, old, new in both
         if old.low > new.high or new.low > old.high
     ]

@@ -1,6 +1,6 @@
-"""A Ray cluster by its address: `auto`, `HOST:6379` from one of its machines, or `ray://HOST:10001` from outside.
+"""A Ray cluster by its address: `auto`, `local`, `HOST:6379` from one of its machines, or `ray://HOST:10001` from outside.
 
-`auto` joins the cluster of this machine (`ray start`, RAY_ADDRESS), or starts one of this machine alone that ends with the command.
+`local` starts one of this machine alone, which ends with the command. `auto` does so where this machine is in none (`ray start`, RAY_ADDRESS).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from bottega.core.errors import UsageError
 
-NAMESPACE = "bottega"
+NAMESPACE, LOCAL = "bottega", "local"
 OBJECT_STORE_BYTES = 128 << 20
 """Of a cluster that is started here: only texts travel."""
 CORES_OF_A_JUDGE = 4
@@ -37,7 +37,7 @@ class ClusterAddress:
         if not cores.isdecimal() or int(cores) < 1:
             raise UsageError(f"--cluster {words}: cores={cores} is no number of cores")
         if not address:
-            raise UsageError("--cluster needs auto, HOST:6379 or ray://HOST:10001")
+            raise UsageError("--cluster needs auto, local, HOST:6379 or ray://HOST:10001")
         return cls(address, options.get("make", ""), int(cores))
 
 
@@ -47,12 +47,13 @@ def join(address: str) -> bool:
     if ray.is_initialized():
         return False
     given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
     try:
-        ray.init(address=address, **given)
+        ray.init(address=address, **given, **(alone if address == LOCAL else {}))
     except ConnectionError as error:
         if address != "auto":
             raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}") from None
-        ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **given)
+        ray.init(address=LOCAL, **given, **alone)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
         raise UsageError(f"--cluster {address}: cannot be joined: {_line(error)}") from None
     return True

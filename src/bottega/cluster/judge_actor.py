@@ -5,7 +5,6 @@ A request has a key of its content. One that comes again, because its answer was
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bottega.cluster.request_queue import JudgeName
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.device_facts import device_facts
@@ -72,17 +72,15 @@ class JudgeActor:
             "facts": device_facts(self._device).to_json(),
         }
 
-    def do(
-        self, key: str, method: str, defaults: dict[str, Any], given: tuple[Any, ...], options: dict[str, Any]
-    ) -> ActorAnswer:
-        """`Judge.method(*given, **options)` of the judge with these defaults; once for a key."""
+    def do(self, key: str, method: str, judge: JudgeName, given: tuple[Any, ...], options: dict[str, Any]) -> ActorAnswer:
+        """`Judge.method(*given, **options)` of this judge; once for a key."""
         with self._lock:
             known = self._answers.get(key)
             answer = self._answers.setdefault(key, Future())
             while len(self._answers) > KEPT:
                 self._answers.popitem(last=False)
         if known is None:
-            answer.set_result(self._answer(key, method, defaults, given, options))
+            answer.set_result(self._answer(key, method, judge, given, options))
         return answer.result()
 
     def cancel(self, key: str) -> None:
@@ -92,23 +90,20 @@ class JudgeActor:
         if cancellation is not None:
             cancellation.cancel()
 
-    def close(self, defaults: dict[str, Any]) -> None:
-        """End the processes of the judge with these defaults."""
+    def close(self, judge: JudgeName) -> None:
+        """End this judge's processes."""
         with self._lock:
-            judge = self._judges.pop(_name(defaults), None)
-        if judge is not None:
-            judge.close()
+            opened = self._judges.pop(judge.id, None)
+        if opened is not None:
+            opened.close()
 
-    def _answer(
-        self, key: str, method: str, defaults: dict[str, Any], given: tuple[Any, ...], options: dict[str, Any]
-    ) -> ActorAnswer:
+    def _answer(self, key: str, method: str, judge: JudgeName, given: tuple[Any, ...], options: dict[str, Any]) -> ActorAnswer:
         cancellation = Cancellation()
         with self._lock:
             self._under_way[key] = cancellation
         try:
-            call: Callable[..., Any] = getattr(self._judge(defaults), method)
-            more = {} if method == "ask" else {"cancellation": cancellation}
-            return ActorAnswer(call(*given, **options, **more))
+            call: Callable[..., Any] = getattr(self._judge(judge), method)
+            return ActorAnswer(call(*given, **options, cancellation=cancellation))
         except BottegaError as error:
             known = next((name for name, kind in reversed(ERRORS.items()) if isinstance(error, kind)), "JudgeError")
             return ActorAnswer(error=known, text=str(error))
@@ -120,16 +115,11 @@ class JudgeActor:
             with self._lock:
                 self._under_way.pop(key, None)
 
-    def _judge(self, defaults: dict[str, Any]) -> Judge:
+    def _judge(self, judge: JudgeName) -> Judge:
         with self._lock:
-            name = _name(defaults)
-            if name not in self._judges:
-                self._judges[name] = Judge(self._device, workers=self._workers, **defaults)
-            return self._judges[name]
-
-
-def _name(defaults: dict[str, Any]) -> str:
-    return json.dumps(defaults, sort_keys=True, default=list)
+            if judge.id not in self._judges:
+                self._judges[judge.id] = Judge(self._device, workers=self._workers, **judge.defaults)
+            return self._judges[judge.id]
 
 
 def _gpu() -> int:

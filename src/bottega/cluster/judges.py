@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import threading
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any, Self
 from bottega.cluster.address import ClusterAddress, imported, join, leave
 from bottega.cluster.judge_actor import JudgeActor
 from bottega.cluster.pool import ClusterPool
-from bottega.cluster.request_queue import ClusterRequest, content_key
+from bottega.cluster.request_queue import ClusterRequest, JudgeName, content_key
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import JudgeError, UsageError
@@ -101,7 +102,7 @@ class ClusterJudge:
             self.settings = Settings(device=device, **own)
         except TypeError as error:
             raise UsageError(f"unknown option for the judge: {error}") from None
-        self._pool, self._defaults = pool, dict(defaults)
+        self._pool, self._name = pool, JudgeName(secrets.token_hex(8), defaults)
         self._asked: Counter[str] = Counter()
         """How often each content was asked for: whoever asks again has it measured again."""
         self._lock = threading.Lock()
@@ -143,14 +144,15 @@ class ClusterJudge:
         )
         return self._waited(request, cancellation)  # type: ignore[no-any-return]
 
-    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation | None = None, **arguments: Any) -> dict[str, Any]:
         """What a function of ours finds in a sandboxed process on one of the devices."""
         source = str(arguments.get("source", label))
-        return self._waited(self._request("ask", source, (entry, label), arguments, _not_to_blame(label)))  # type: ignore[no-any-return]
+        request = self._request("ask", source, (entry, label), arguments, _not_to_blame(label))
+        return self._waited(request, cancellation)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Ends its processes everywhere; calls under way fail. Other judges of the cluster go on."""
-        self._pool.close_judge(self._defaults)
+        self._pool.close_judge(self._name)
 
     def _verdict(self, task: Task, candidate: Candidate, options: dict[str, Any]) -> ClusterRequest:
         settings = self._settings(options)
@@ -172,11 +174,11 @@ class ClusterJudge:
         self, method: str, task: str, given: tuple[Any, ...], options: dict[str, Any], blame: Callable[[str], Any], *more: str
     ) -> ClusterRequest:
         make = maker_of(self._pool.first["fingerprint"])
-        content = content_key(method, task, more, self._defaults, options, make, JUDGE_VERSION)
+        content = content_key(method, task, more, self._name.defaults, options, make, JUDGE_VERSION)
         with self._lock:
             self._asked[content] += 1
             key = content_key(content, self._asked[content])
-        return ClusterRequest(key, task, method, self._defaults, given, options, blame)
+        return ClusterRequest(key, task, method, self._name, given, options, blame)
 
     def _sent(self, request: ClusterRequest) -> ClusterRequest:
         self._pool.submit(request)

@@ -19,7 +19,7 @@ from typing import Any
 from bottega.bench.caveats import SAME_MACHINE
 from bottega.cluster.address import ClusterAddress, imported
 from bottega.cluster.judge_actor import ActorAnswer, JudgeActor
-from bottega.cluster.request_queue import ClusterRequest, PlacedJudge, RequestQueue, ended
+from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, ended
 from bottega.core.errors import JudgeError, UsageError
 from bottega.judge.cancellation import Cancelled
 from bottega.judge.device_host import maker_of
@@ -106,9 +106,9 @@ class ClusterPool:
         if workers != self._workers:
             asyncio.run_coroutine_threadsafe(self._use_workers(workers), self._loop).result()
 
-    def close_judge(self, defaults: dict[str, Any]) -> None:
-        """End the processes of one judge's defaults everywhere; what waits for it fails."""
-        self._loop.call_soon_threadsafe(self._judge_closed, defaults)
+    def close_judge(self, judge: JudgeName) -> None:
+        """End its processes everywhere; what waits for it fails."""
+        self._loop.call_soon_threadsafe(self._judge_closed, judge)
 
     def close(self) -> None:
         """End every judge. Safe to call twice."""
@@ -251,18 +251,18 @@ class ClusterPool:
             if request in judge.running:
                 judge.actor.cancel.remote(request.key)
 
-    def _judge_closed(self, defaults: dict[str, Any]) -> None:
+    def _judge_closed(self, closed: JudgeName) -> None:
         for request in self._queue.drain():
-            if request.defaults is defaults:
+            if request.judge is closed:
                 self._settle(request, JudgeError("this judge was closed"))
             else:
                 self._queue.add(request)
         for judge in self._judges.values():
             for request in judge.running:
-                if request.defaults is defaults:
+                if request.judge is closed:
                     judge.actor.cancel.remote(request.key)
             if judge.lanes:
-                judge.actor.close.remote(defaults)
+                judge.actor.close.remote(closed)
 
     def _dispatch(self) -> None:
         for judge, request in self._queue.assign(self._judges.values()):
@@ -273,7 +273,7 @@ class ClusterPool:
         while True:
             try:
                 answer: ActorAnswer = await self._answer(
-                    judge.actor.do.remote(request.key, request.method, request.defaults, request.given, request.options)
+                    judge.actor.do.remote(request.key, request.method, request.judge, request.given, request.options)
                 )
                 break
             except self._ray.exceptions.ActorUnavailableError:

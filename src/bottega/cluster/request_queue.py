@@ -20,14 +20,21 @@ TRIES = 2
 """After so many judges that were lost under a request, it is to blame."""
 
 
+@dataclass(frozen=True, eq=False)
+class JudgeName:
+    """One judge of a command, which every machine opens for itself when it is first asked."""
+
+    id: str
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class ClusterRequest:
     key: str
     """Of its content: whoever gets it twice does it once."""
     task: str
     method: str
-    defaults: dict[str, Any]
-    """Of the judge that is to do it."""
+    judge: JudgeName
     given: tuple[Any, ...]
     options: dict[str, Any]
     blame: Callable[[str], Any]

@@ -10,8 +10,10 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-CARD_SCHEMA = 1
+CARD_SCHEMA = 2
 """Raised when a card gains or changes a field. A card of a higher schema is refused, not guessed at."""
+BEFORE_RELATIONS = 1
+"""The schema of a card without relations, whose text and hash are what they were before there were any."""
 
 NOTHING_MORE = "none"
 """What a condition says when the skill asks for nothing of that kind."""
@@ -41,11 +43,31 @@ class Conditions:
 
 
 @dataclass(frozen=True)
+class Relations:
+    """What a kernel has with the card, and what it must and must not have for it. A feature is a name, or `name=value`.
+
+    `bottega lineage` learns these from the order in which optimisations could be taken out and put in again.
+    """
+
+    requires: tuple[str, ...] = ()
+    """Features that a kernel must have before the card's step works."""
+    provides: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Features that, together with the card's, made a kernel wrong or slower."""
+
+    def __bool__(self) -> bool:
+        return bool(self.requires or self.provides or self.conflicts)
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {field.name: list(getattr(self, field.name)) for field in fields(self)}
+
+
+@dataclass(frozen=True)
 class Provenance:
     """Where the card came from."""
 
     origin: str = "hand"
-    """`starter`, `hand`, `davinci`, `summary` (a model's, from a winning trace), or a foreign library's name."""
+    """`starter`, `hand`, `davinci`, `summary` (a model's, from a winning trace), `lineage`, or a foreign library's name."""
     source: str = ""
     """What in the origin: a file and line, a run and episode."""
     task: str = ""
@@ -77,6 +99,7 @@ class Skill:
     """What it changes (bytes, launches, operations), and by how much where that was measured."""
     failures: tuple[str, ...]
     """What goes wrong when the conditions do not hold."""
+    relations: Relations = Relations()
     provenance: Provenance = Provenance()
     version: int = 1
     """Counts revisions of the text."""
@@ -87,12 +110,15 @@ class Skill:
     @property
     def header(self) -> dict[str, Any]:
         """What a selector sees."""
-        return {name: _plain(getattr(self, name)) for name in ("name", "intent", "scope", "tags", "languages", "devices")}
+        names = ("name", "intent", "scope", "tags", "languages", "devices", *(("relations",) if self.relations else ()))
+        return {name: _plain(getattr(self, name)) for name in names}
 
     def content(self) -> dict[str, Any]:
         """The text of the card alone, as plain data: what makes two cards the same."""
-        text = [field.name for field in fields(self) if field.name not in ("provenance", "version", "state", "reason")]
-        return {"schema": CARD_SCHEMA, **{name: _plain(getattr(self, name)) for name in text}}
+        other = ("provenance", "version", "state", "reason", *(() if self.relations else ("relations",)))
+        text = [field.name for field in fields(self) if field.name not in other]
+        schema = CARD_SCHEMA if self.relations else BEFORE_RELATIONS
+        return {"schema": schema, **{name: _plain(getattr(self, name)) for name in text}}
 
     def to_json(self) -> dict[str, Any]:
         provenance = {field.name: getattr(self.provenance, field.name) for field in fields(Provenance)}
@@ -105,6 +131,7 @@ class Skill:
         values = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
         values["conditions"] = Conditions(**data["conditions"])
+        values["relations"] = Relations(**{name: tuple(found) for name, found in data.get("relations", {}).items()})
         values["provenance"] = Provenance(**data.get("provenance", {}))
         values["state"] = SkillState(data.get("state", SkillState.PROPOSED))
         return cls(**values)
@@ -113,6 +140,8 @@ class Skill:
 def _plain(value: Any) -> Any:
     if isinstance(value, Conditions):
         return dict(value.items())
+    if isinstance(value, Relations):
+        return value.to_json()
     return list(value) if isinstance(value, tuple) else value
 
 

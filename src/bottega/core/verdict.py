@@ -39,6 +39,15 @@ class Speedup:
     high: float
 
 
+NO_UPPER_END = 100.0
+"""The judge's own clock resolves no larger ratio: an interval that reaches it has no upper end."""
+
+
+def interval_text(low: float, high: float, digits: int = 2) -> str:
+    """The ends of a speedup's interval, for people."""
+    return f"{low:.{digits}f} to {high:.{digits}f}" if high < NO_UPPER_END else f"{low:.{digits}f}, no upper end"
+
+
 @dataclass(frozen=True)
 class Violation:
     """A rule that the candidate broke, by a stable name, with what was seen."""

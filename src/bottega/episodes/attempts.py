@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from bottega.core.event import Event, Judged, RunEnded, RunStarted, Selected, Summarised, Wrote
 from bottega.core.turn import Turn
-from bottega.core.verdict import Verdict
+from bottega.core.verdict import Verdict, interval_text
 from bottega.episodes.node import SearchNode
 
 NO_KERNEL = "no kernel"
@@ -138,4 +138,4 @@ def seconds_of(events: Sequence[Event]) -> float:
 def spread(verdict: Verdict | None, baseline: str) -> str:
     """A speedup with its interval in a few words; empty where there is none."""
     speedup = verdict.speedup.get(baseline) if verdict is not None and verdict.outcome.accepted else None
-    return f"{speedup.point:.2f}× ({speedup.low:.2f} to {speedup.high:.2f})" if speedup is not None else ""
+    return f"{speedup.point:.2f}× ({interval_text(speedup.low, speedup.high)})" if speedup is not None else ""

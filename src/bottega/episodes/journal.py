@@ -44,6 +44,9 @@ class EpisodeJournal:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._log.close()
 
     def write(self, event: Kind) -> Kind:

@@ -32,7 +32,7 @@ from bottega.episodes.phases import share_device
 from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
-from bottega.judge.device_host import LOCAL, DeviceJudge, JudgeHost
+from bottega.judge.device_host import LOCAL, DeviceHost, DeviceJudge
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.tasks.module import ModuleTask
@@ -67,7 +67,7 @@ async def optimize(
     stop: Stop,
     listener: Listener | None = None,
     draft_source: DraftSource | None = None,
-    host: JudgeHost = LOCAL,
+    host: DeviceHost = LOCAL,
 ) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
     settings, subject = request.settings, request.subject
@@ -138,7 +138,7 @@ async def _unless_stopped(stop: Stop, work: Any) -> Any:
         ring.cancel()
 
 
-def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: DeviceJudge, host: JudgeHost) -> RunStarted:
+def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: DeviceJudge, host: DeviceHost) -> RunStarted:
     """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
     device = request.settings.device
     earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
@@ -204,7 +204,7 @@ def _remember(context: EpisodeContext, episode: Episode, settings: EpisodeSettin
 
 
 async def _delivered(
-    request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str, host: JudgeHost
+    request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str, host: DeviceHost
 ) -> Result | None:
     settings, subject = request.settings, request.subject
     episode = subject.task.id

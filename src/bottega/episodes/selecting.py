@@ -17,7 +17,8 @@ from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
-from bottega.skills.query import query_for
+from bottega.skills.query import query_for, query_from_text
+from bottega.skills.relations import compatible, with_required
 from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
@@ -29,8 +30,14 @@ def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, at:
     states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
     only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
     current = library.version
-    hits = library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
-    return [hit.skill for hit in hits]
+    version = None if at == current else at
+
+    def bringing(feature: str) -> list[Skill]:
+        words = query_from_text(feature.replace("_", " "))
+        return [hit.skill for hit in library.search(words, settings.retrieved, only, at=version)]
+
+    hits = library.search(query_for(task), settings.retrieved, only, at=version)
+    return with_required([hit.skill for hit in hits], bringing, settings.retrieved)
 
 
 def selector_input(
@@ -53,7 +60,7 @@ async def select(
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
         if settings.select == "bm25":
-            names = tuple(skill.name for skill in offered[: settings.skills])
+            names = tuple(skill.name for skill in compatible(offered, settings.skills))
             return await context.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
         return await context.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
 

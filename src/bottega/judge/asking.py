@@ -9,12 +9,15 @@ import time
 from typing import Any
 
 from bottega.core.errors import TaskError
+from bottega.judge.cancellation import Cancellation
 from bottega.judge.machine import Machine
 from bottega.judge.settings import Settings
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
 
 
-def ask(machine: Machine, settings: Settings, entry: str, label: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def ask(
+    machine: Machine, settings: Settings, cancellation: Cancellation, entry: str, label: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """`entry` is `module:function`. `TaskError` when it finds nothing: the code under `label` has failed there."""
     ours, theirs = channel_pair()
     chosen = {"device": machine.device, "training": settings.training, "precision": settings.precision}
@@ -32,7 +35,8 @@ def ask(machine: Machine, settings: Settings, entry: str, label: str, arguments:
     finally:
         theirs.close()
     try:
-        reply = Channel(ours, takes_descriptors=False).receive(time.monotonic() + settings.task_timeout)
+        with cancellation.killing(sandbox.kill):
+            reply = Channel(ours, takes_descriptors=False).receive(time.monotonic() + settings.task_timeout)
     except DeadlinePassed:
         raise TaskError(f"{label}: did not answer within {settings.task_timeout:g} s") from None
     except (ChannelClosed, ProtocolError):

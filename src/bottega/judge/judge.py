@@ -119,9 +119,9 @@ class Judge:
             self._pool.hold(session)
         return report
 
-    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation | None = None, **arguments: Any) -> dict[str, Any]:
         """What a function of ours, `module:function`, finds in a sandboxed process on this device; see `judge/asking.py`."""
-        return ask(self._pool.machine(), self.settings, entry, label, arguments)
+        return ask(self._pool.machine(), self.settings, cancellation or Cancellation(), entry, label, arguments)
 
     def close(self) -> None:
         """End every process. Safe to call twice, and while others still judge: their calls fail."""

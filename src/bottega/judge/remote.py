@@ -169,6 +169,16 @@ class RemoteJudge:
                 raise TaskError(str(problem.get("detail")))
         return report
 
+    def ask(self, entry: str, label: str, **arguments: Any) -> dict[str, Any]:
+        """What delivering a kernel asks beside the device; the server knows the function itself. `TaskError` when it finds nothing."""
+        body = {"task": {"source": arguments.pop("source"), "name": label}, **arguments, **self._asked({})}
+        chosen = {name: value for name, value in body["settings"].items() if name in ("precision", "training")}
+        report = self._result("/v1/probes", {**body, "settings": chosen}).get("report")
+        found = report.get("found") if isinstance(report, dict) else None
+        if not isinstance(found, dict):
+            raise TaskError(str(report.get("failed")) if isinstance(report, dict) else f"{label}: gave no answer")
+        return found
+
     def close(self) -> None:
         """Ends waiting calls, which fail; what they asked for is cancelled at the server."""
         under_way = list(self._under_way)

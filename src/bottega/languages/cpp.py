@@ -68,6 +68,7 @@ class Cpp(Language):
     rules = RULES
     example = EXAMPLE
     compiler = "bottega.compiler.backends.cpp:BACKEND"
+    rewrites = "bottega.lineage.cpp:RULES"
 
     def recognises(self, source: str) -> bool:
         if "cpp_sources" in source or imports_from_runtime(source, self.name):

@@ -57,6 +57,8 @@ class Language:
 
     compiler: str = ""
     """`module:Name` of the rule-based compiler's backend; empty where it has none."""
+    rewrites: str = ""
+    """`module:Name` of the rules that take its kernels apart, for `bottega lineage`; empty where it has none."""
     kernel_library: bool = False
     """Whether the kernel library has functions in this language, which an answer may call by their names."""
 

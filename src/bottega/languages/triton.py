@@ -74,6 +74,7 @@ class Triton(Language):
     rules = RULES
     example = EXAMPLE
     compiler = "bottega.compiler.backends.triton:BACKEND"
+    rewrites = "bottega.lineage.triton:RULES"
     kernel_library = True
 
     def recognises(self, source: str) -> bool:

@@ -12,6 +12,7 @@ import json
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from bottega.core.errors import BottegaError, TaskError
 from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.delivery.final import ENTRY as PROBE_ENTRY
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.invalid_task import unusable
@@ -41,6 +43,9 @@ LOOK_SECONDS = 2.0
 """Between two looks for tokens that were revoked, or have seconds again."""
 REVOKED = "its token was taken out of the server's token file, so it was cancelled; ask the operator for another token"
 UNREADABLE = "the server's token file cannot be read now"
+LANES_SECONDS = 2.0
+"""How often it is seen how many lanes the judges have."""
+MOST_LANES = 1024
 STORE_SECONDS = 5.0
 """Between two tries to write where the disk refuses."""
 KILL_SECONDS = 20.0
@@ -55,6 +60,7 @@ class JudgeOfDevice(Protocol):
     def lanes(self) -> int: ...
     def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation, **options: Any) -> Verdict: ...
     def fitness(self, task: Task, *, cancellation: Cancellation, **options: Any) -> dict[str, Any]: ...
+    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]: ...
     def close(self) -> None: ...
 
 
@@ -111,7 +117,9 @@ class Dispatcher:
         self._work = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._lanes: list[asyncio.Task[None]] = []
-        self._judging = ThreadPoolExecutor(sum(judge.lanes for judge in judges.values()) or 1, "judging")
+        self._begun: Counter[str] = Counter()
+        """Lanes of each device."""
+        self._judging = ThreadPoolExecutor(MOST_LANES, "judging")
         self._storing = ThreadPoolExecutor(4, "store")
         self._seconds = 5.0
         """How long a request has taken lately, for `Retry-After`."""
@@ -120,10 +128,9 @@ class Dispatcher:
         """Queue what an earlier server left, and begin to judge."""
         for record in await self._stored(self.store.recover):
             self.queue.put(Waiting(id=record.id, token=record.token, devices=self._able(record), priority=record.priority))
-        self._lanes = [
-            asyncio.create_task(self._lane(device, judge)) for device, judge in self.judges.items() for _ in range(judge.lanes)
-        ]
-        self._tasks = [asyncio.create_task(self._prune()), asyncio.create_task(self._look_at_tokens())]
+        self._open_lanes()
+        watches = (self._prune(), self._look_at_tokens(), self._watch_lanes())
+        self._tasks = [asyncio.create_task(watch) for watch in watches]
 
     async def submit(self, request: Request) -> Record:
         """The request's record; a content that is known is not judged again. Raises `NoRoom`."""
@@ -241,10 +248,30 @@ class Dispatcher:
         if told := self.usage.used_up(token, limits):
             raise NoRoom(f"{told}; ask again later", 60)
 
-    async def _lane(self, device: str, judge: JudgeOfDevice) -> None:
+    def _open_lanes(self) -> None:
+        """As many as each judge has now."""
+        for device, judge in self.judges.items():
+            for number in range(self._begun[device], judge.lanes):
+                self._begun[device] += 1
+                self._lanes.append(asyncio.create_task(self._lane(device, judge, number)))
+
+    async def _watch_lanes(self) -> None:
+        """Machines join a cluster and leave it."""
+        counts: dict[str, int] = {}
+        while True:
+            self._open_lanes()
+            now = {device: judge.lanes for device, judge in self.judges.items()}
+            if now != counts:  # lanes that were too many may have their turn again
+                async with self._work:
+                    self._work.notify_all()
+            counts = now
+            await asyncio.sleep(LANES_SECONDS)
+
+    async def _lane(self, device: str, judge: JudgeOfDevice, number: int) -> None:
         while not self.stopping:
             async with self._work:
-                waiting = self.queue.take(device, lambda token: not self.withheld(token))
+                able = number < judge.lanes
+                waiting = self.queue.take(device, lambda token: not self.withheld(token)) if able else None
                 if waiting is None:
                     await self._work.wait()
                     continue
@@ -362,7 +389,18 @@ def _judged(judge: JudgeOfDevice, request: Request, cancellation: Cancellation) 
         candidate = Candidate(request.candidate, named, request.candidate_name)
         verdict = judge.judge(task, candidate, cancellation=cancellation, **options)
         return strict(verdict.to_json()), verdict.task_id
+    if request.kind == "probe":
+        return _probed(judge, request, cancellation, options), ""
     try:
         return strict(judge.fitness(task, cancellation=cancellation, **options)), task.id
     except TaskError as error:
         return unusable(str(error)), ""
+
+
+def _probed(judge: JudgeOfDevice, request: Request, cancellation: Cancellation, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        given = {"source": request.task, "delivered": request.candidate, **options}
+        found: dict[str, Any] = strict({"found": judge.ask(PROBE_ENTRY, request.task_name, cancellation=cancellation, **given)})
+        return found
+    except TaskError as error:
+        return {"failed": str(error)}

@@ -11,7 +11,7 @@ from bottega.core.foreign_text import one_line
 from bottega.languages import LANGUAGES
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.records import Kind, Request
-from bottega.service.requests import CheckBody, TaskBody, VerdictBody, named
+from bottega.service.requests import CheckBody, ProbeBody, TaskBody, VerdictBody, named
 from bottega.service.store import Store
 from bottega.service.tokens import Token
 
@@ -42,10 +42,18 @@ class Intake:
     def check(self, body: CheckBody, token: Token) -> Request:
         return self._request("check", body, token)
 
+    def probe(self, body: ProbeBody, token: Token) -> Request:
+        if not token.limits.own_tasks:  # the delivered file runs beside the task, in its sandbox
+            raise HTTPException(403, "probing needs a token with own_tasks = true")
+        _refuse_long(body.delivered, "delivered", token)
+        return self._request("probe", body, token, candidate=body.delivered)
+
     def _request(self, kind: Kind, body: CheckBody, token: Token, **more: str) -> Request:
         devices = self.devices_named(body.device)
         source, name = self._task(body.task, token, devices[0].partition(":")[0])
-        settings = body.settings.text(devices[0])
+        settings = body.settings.text(devices[0])  # says what the judge would not take, of a probe too
+        if isinstance(body, ProbeBody):
+            settings = body.arguments()
         return Request(token.name, kind, devices, source, name, settings=settings, priority=body.priority, run=body.run, **more)
 
     def devices_named(self, wanted: str | None) -> tuple[str, ...]:

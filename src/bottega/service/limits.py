@@ -29,7 +29,7 @@ class TokenLimits(Section):
     seconds: Annotated[float, Field(gt=0)] = 900.0
     """Seconds that judging one request may take, all in all; then it is ended."""
     seconds_per_hour: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds of judging in any hour; further requests are refused until there is room."""
+    """Seconds of judging in any hour; further requests are refused until there is room, and waiting ones wait."""
     own_tasks: bool = False
     """May send tasks of its own. A task is trusted with its verdicts, as its code runs beside the judge's: only for people whom you trust."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-Kind = Literal["verdict", "check"]
+Kind = Literal["verdict", "check", "probe"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
 
 

@@ -92,6 +92,21 @@ class VerdictBody(CheckBody):
     candidate: CandidateBody
 
 
+class ProbeBody(CheckBody):
+    """What delivering a kernel asks beside the device: what the module looks like, and whether the delivered file can stand in for it."""
+
+    do: Literal["describe", "try_out"]
+    delivered: Source = ""
+    """Of try_out: the file's text."""
+    load: Annotated[str, Field(max_length=100, pattern=r"^\w*$")] = "load"
+    """The name of its function that takes the original."""
+
+    def arguments(self) -> str:
+        """As JSON with sorted keys."""
+        chosen = {"training": self.settings.training, "precision": self.settings.precision or "fp32"}
+        return json.dumps({"do": self.do, "load": self.load, **chosen}, sort_keys=True)
+
+
 def named(text: str) -> str:
     """A name as it is kept and shown."""
     return one_line(text) or "unnamed"

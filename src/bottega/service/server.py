@@ -28,7 +28,7 @@ from bottega.service.intake import Intake
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.records import ENDED, Kind, Record
 from bottega.service.records import Request as JudgeRequest
-from bottega.service.requests import CheckBody, VerdictBody
+from bottega.service.requests import CheckBody, ProbeBody, VerdictBody
 from bottega.service.skill_search import SkillSearch
 from bottega.service.tokens import NoTokens, Token, TokenFile
 from bottega.service.validation import sentences
@@ -118,6 +118,23 @@ def create_app(parts: ServedParts) -> Any:
     @app.get("/v1/tasks", summary="Tasks that the server has, by the name under which you may send them")
     async def list_tasks(device: Annotated[str, Query(max_length=20)] = "") -> dict[str, Any]:
         return {"tasks": parts.tasks[intake.devices_named(device or None)[0].partition(":")[0]].rows()}
+
+    @app.post(
+        "/v1/probes",
+        summary="What delivering a kernel asks beside the device; for `bottega optimize --server`",
+        status_code=202,
+    )
+    async def post_probe(body: ProbeBody, request: Request, wait: Wait = 0.0) -> JSONResponse:
+        return await _submitted(dispatcher, intake.probe(body, _token(request)), wait)
+
+    @app.get("/v1/probes/{id}", summary="What a probe found, or how far it is")
+    async def get_probe(id: str, request: Request, wait: Wait = 0.0) -> JSONResponse:
+        record = await dispatcher.ended(await _own(dispatcher, id, request, "probe"), wait)
+        return _answer(dispatcher, record)
+
+    @app.delete("/v1/probes/{id}", summary="Cancel a probe, also while it runs")
+    async def delete_probe(id: str, request: Request) -> JSONResponse:
+        return await _cancelled(dispatcher, await _own(dispatcher, id, request, "probe"))
 
     @app.get("/v1/verdicts/{id}", summary="A verdict, or how far it is")
     async def get_verdict(id: str, request: Request, wait: Wait = 0.0) -> JSONResponse:

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bottega.core.errors import UsageError
-from bottega.judge.device_host import LOCAL, JudgeHost
+from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.machine import Workers
 from bottega.service.dispatcher import Dispatcher, Keeping
 from bottega.service.http_guard import LOOPBACK
@@ -50,7 +50,7 @@ class ServerOptions:
     tasks: tuple[str, ...] = ()
     library: Path | None = None
     dashboard: Any = None
-    device_host: JudgeHost = LOCAL
+    device_host: DeviceHost = LOCAL
 
 
 def run_server(options: ServerOptions, say: Callable[[str], None], on_stop: Callable[[Callable[[], None]], None]) -> None:

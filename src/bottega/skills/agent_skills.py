@@ -12,6 +12,7 @@ from bottega.core.skill import NOTHING_MORE, Skill
 from bottega.core.trial import Trial
 from bottega.languages import language_named
 from bottega.skills.library import Library
+from bottega.skills.relations import relations_text
 from bottega.skills.skill_card import BENCHMARK, CARD, benchmark_page, skill_card
 
 _NO_STRINGS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
@@ -61,6 +62,7 @@ def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     """The card as a page for people and models."""
     parts = [f"# {skill.name.replace('_', ' ')}", skill.intent, "## Where it applies", skill.anchor, "## When it is sound"]
     asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    asked += [f"- other optimisations: {text}" for text in [relations_text(skill.relations)] if text]
     parts.append("\n".join(asked) or "Nothing more is needed.")
     # A fence longer than any in the example, so that none ends it early.
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", skill.example)), default=0))

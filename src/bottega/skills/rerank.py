@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bottega.core.skill import Skill
+from bottega.skills.relations import conflicting
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Selection:
     unknown: int = 0
     """Names that were not among the headers: dropped."""
     surplus: int = 0
-    """Names given twice, or beyond k: dropped."""
+    """Names given twice, beyond k, or of a card that conflicts with one named before: dropped."""
 
 
 def selection(choices: Sequence[Choice], offered: Sequence[Skill], k: int) -> Selection:
@@ -33,7 +34,7 @@ def selection(choices: Sequence[Choice], offered: Sequence[Skill], k: int) -> Se
         name = choice.name.strip()
         if name not in by_name:
             unknown += 1
-        elif name in taken or len(taken) == k:
+        elif name in taken or len(taken) == k or any(conflicting(by_name[name], by_name[other]) for other in taken):
             surplus += 1
         else:
             taken[name] = choice.reason

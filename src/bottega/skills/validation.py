@@ -27,6 +27,7 @@ from bottega.skills.advice_lint import lazy_advice
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
 SCOPE = r"^(general|family/[a-z][a-z0-9_]*)$"
 TAG = r"^[a-z0-9][a-z0-9_.+-]*$"
+FEATURE = r"^[a-z][a-z0-9_]*(=[^\n]+)?$"
 FAULTS = 12
 """How many faults an error names: a file of something else has a thousand."""
 
@@ -67,6 +68,17 @@ class _Conditions(BaseModel):
     hardware: Condition
 
 
+Feature = Annotated[str, StringConstraints(pattern=FEATURE, max_length=120), Readable]
+
+
+class _Relations(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    requires: Annotated[list[Feature], Field(max_length=12)] = []
+    provides: Annotated[list[Feature], Field(max_length=12)] = []
+    conflicts: Annotated[list[Feature], Field(max_length=12)] = []
+
+
 class _Provenance(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -94,6 +106,7 @@ class CardData(BaseModel):
     example: Annotated[str, _between(10, 3200), Readable]
     effect: Annotated[str, _between(5, 400), Readable]
     failures: Annotated[list[Annotated[str, _between(5, 400), Readable]], Field(min_length=1, max_length=6)]
+    relations: _Relations = _Relations()
     provenance: _Provenance = _Provenance()
     version: Annotated[int, Field(ge=1, le=2**31, strict=True)] = 1
     state: SkillState = SkillState.PROPOSED

@@ -44,11 +44,12 @@ def together(method: Callable[Given, Found]) -> Callable[Given, Found]:
 
     @functools.wraps(method)
     def called(*args: Given.args, **kwargs: Given.kwargs) -> Found:
-        ranks: Ranks = args[0].ranks  # type: ignore[attr-defined]
-        ranks.tell((method.__name__, args[1:], kwargs))
-        ranks.in_step = False
-        found = method(*args, **kwargs)
-        ranks.in_step = True
+        learner: Learner = args[0]  # type: ignore[assignment]
+        with learner.lock:  # the decoder's copy may be brought up to date by another thread
+            learner.ranks.tell((method.__name__, args[1:], kwargs))
+            learner.ranks.in_step = False
+            found = method(*args, **kwargs)
+            learner.ranks.in_step = True
         return found
 
     return called
@@ -60,23 +61,25 @@ class Learner:
     ) -> None:  # fmt: skip
         """Use `begin`, or `follow` on ranks that do not lead. `model` is an outline where there are several, and `whole` the leader's."""
         self.config, self.ranks, self.whole = config, ranks, whole
+        self.lock = threading.RLock()
         ranks.place(config.model.device)
         twin = copy.deepcopy(model).requires_grad_(False) if reference else None
-        self._outline = copy.deepcopy(model) if whole is not None else None
+        self._outline = copy.deepcopy(model) if ranks.sharded else None
         self.policy = _placed_policy(config, model, ranks, temperature, whole)
         self.reference = _placed_policy(config, twin, ranks, temperature, whole, compiled=False) if twin is not None else None
         self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
         if whole is not None:  # from now on the decoder's: it reads what the trainer computes in
-            cast(whole.to(ranks.device), self.policy.dtype)
+            cast(whole.to(self.policy.device), self.policy.dtype)
 
     @classmethod
     def begin(
-        cls, config: Config, model: Any, ranks: Ranks = ALONE, *, temperature: float = 1.0, reference: bool = False
-    ) -> Learner:
-        """`model` is whole. On one rank it is what learns; on several it becomes the copy that answers are drawn from, see `show`."""
+        cls, config: Config, model: Any, ranks: Ranks = ALONE, *, temperature: float = 1.0, reference: bool = False, apart: bool = False,
+    ) -> Learner:  # fmt: skip
+        """`model` is whole. On one rank it is what learns; on several it becomes the copy that answers are drawn from, see `show`. `apart`: on
+        one rank there is such a copy as well, because answers are drawn while the model learns."""
         options = {"temperature": temperature, "reference": reference}
         if not ranks.sharded:
-            return cls(config, model, ranks, **options)  # type: ignore[arg-type]
+            return cls(config, model, ranks, **options, whole=copy.deepcopy(model) if apart else None)  # type: ignore[arg-type]
         empty = outline(model)
         ranks.tell((BEGIN, (config, empty), options))
         return cls(config, empty, ranks, **options, whole=model)  # type: ignore[arg-type]
@@ -127,14 +130,15 @@ class Learner:
 
     @together
     def show(self) -> None:
-        """Bring the copy that answers are drawn from up to date. Nothing to do on one rank, where that is what learns."""
-        if not self.ranks.sharded:
+        """Bring the copy that answers are drawn from up to date. Nothing to do where that is what learns."""
+        if not self.ranks.sharded and self.whole is None:
             return
         shown = dict(self.whole.named_parameters()) if self.whole is not None else {}
-        for name, parameter in self.trained().items():
-            gathered = full(parameter.detach().to(self.ranks.device))
-            if self.whole is not None:
-                shown[name].data.copy_(gathered)
+        with torch.inference_mode(False), torch.no_grad():  # the decoder's thread, which may call this, is in inference mode
+            for name, parameter in self.trained().items():
+                gathered = full(parameter.detach().to(self.policy.device))
+                if self.whole is not None:
+                    shown[name].data.copy_(gathered)
 
     @together
     def whole_model(self) -> Any:
@@ -156,6 +160,11 @@ class Learner:
             return []
         packs = self.policy.packs(rows, size)
         return by_row(packs, [found[0] for found in self.logprobs(packs, reference)])
+
+    @property
+    def shown(self) -> Any:
+        """The model that answers are drawn from."""
+        return self.policy.model if self.whole is None else self.whole
 
     def trained(self) -> dict[str, nn.Parameter]:
         return {name: parameter for name, parameter in self.policy.model.named_parameters() if parameter.requires_grad}

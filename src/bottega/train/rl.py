@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,10 @@ from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
+from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
-from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
+from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
 
 STEPS = 100
 """Of a run that does not say."""
@@ -100,9 +101,11 @@ def train(
             journal.write(RunStarted("bottega train", config.model_dump(mode="json"), given.fingerprint))
         journal.listeners.append(on_event)
         on_event(run.begun(begin))
+        ahead = RolloutsAhead(run.roll, config.rollout.staleness, run.steps)
+        open_things.callback(ahead.close, lambda rolled: rolled.log.close())
         with Metrics(journal, config.log) as metrics:
             for step in range(begin + 1, run.steps + 1):
-                values, note = run.step(step)
+                values, note = run.learn(ahead.take(step))
                 metrics.measured("train", step, values, note)
                 wrong = alarms([event.values for event in run.history() if event.step <= step])
                 for told in wrong:
@@ -118,6 +121,18 @@ def train(
         last = run.history()[-1].values if run.history() else {}
         journal.write(RunEnded("all steps taken", {"steps": run.steps}))
     return RlFinished(folder, run.steps, run.steps, last)
+
+
+@dataclass(frozen=True, eq=False)
+class RolledStep:
+    """A step that was drawn and judged, and not yet learned from."""
+
+    number: int
+    rollouts: Rollouts
+    log: EpisodeJournal
+    client: TimedClient
+    judge: TimedJudge
+    watch: Stopwatch
 
 
 @dataclass
@@ -141,15 +156,23 @@ class RlRun:
         loaded = self.inputs.loaded
         require_memory(loaded.model.config, config, self.ranks)
         self.learner = Learner.begin(
-            config, loaded.model, self.ranks, temperature=config.rollout.temperature, reference=bool(config.loss.kl)
+            config,
+            loaded.model,
+            self.ranks,
+            temperature=config.rollout.temperature,
+            reference=bool(config.loss.kl),
+            apart=config.rollout.staleness > 0,
         )
+        self.learned = 0
+        """The last step that was learned from: the version of the newest weights."""
+        self.busy = BusyShares()
         policy = self.learner.policy
         self.backbone = LocalBackbone(
-            loaded,
+            replace(loaded, model=self.learner.shown),
             slots=config.rollout.slots,
             cache_tokens=config.rollout.cache_tokens,
             dtype=policy.dtype if policy.device.type == "cuda" else None,
-            adopt=self.ranks.sharded,
+            adopt=self.learner.whole is not None,
         )
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
@@ -159,42 +182,62 @@ class RlRun:
 
     # one step
 
-    def step(self, number: int) -> tuple[dict[str, float], str]:
-        """Its figures, and what a reader must know of it."""
-        watch = Stopwatch()
+    def roll(self, number: int, begun: Callable[[], None], wait: Wait) -> RolledStep:
+        """Draw and judge a step's episodes, with the newest weights that there are."""
+        watch = Stopwatch(self.busy)
+        with watch.stage("weights"):
+            self._show()
+        begun()
         client, judge = TimedClient(TokenClient(self.backbone), watch), TimedJudge(self.inputs.judge, watch)
-        with EpisodeJournal(self.directory.step(number)) as log:
+        log = EpisodeJournal(self.directory.step(number))
+        try:
             log.listeners.append(self.on_event)
             given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
-                rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
+                rollouts = wait(roll_out(context, tasks, self.settings, number))
                 for again in range(self.config.rollout.replaced):
                     others = replacements(self.inputs.tasks, rollouts, self.reward, f"{self.config.data.seed}/{number}/{again}")
                     if others:
-                        rollouts += asyncio.run(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
+                        rollouts += wait(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
+        except BaseException:
+            log.close()
+            raise
+        return RolledStep(number, rollouts, log, client, judge, watch)
+
+    def learn(self, rolled: RolledStep) -> tuple[dict[str, float], str]:
+        """A step's figures, and what a reader must know of it."""
+        number, rollouts, watch = rolled.number, rolled.rollouts, rolled.watch
+        with rolled.log as log:
             with watch.stage("gate"):
-                admission = self._admit(number, rollouts, log, client, judge)
+                admission = self._admit(number, rollouts, log, rolled.client, rolled.judge)
             credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
             if log.done("credits", Credited) is None:
                 log.write(Credited("credits", number, tuple(asdict(credit) for credit in credits)))
         self.on_event(Learning(number))
-        with watch.stage("training"), watch.trainer.work():
-            batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
-            learned, note = self._update(batch, number)
-            self.learner.show()
-        self.backbone.weights_changed()
+        # Kernels of the next step may be timed meanwhile: on one device the trainer takes turns with them, as the decoder does.
+        with self.phases.generating() if self.config.rollout.staleness else nullcontext():
+            with watch.stage("training"), watch.trainer.work():
+                batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
+                learned, note = self._update(batch, number)
+        self.learned = number
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
             **rollout_metrics(rollouts.episodes, self.reward, self.reading),
             **statistics(credits),
             **learned,
             **_step_metrics(batch, admission, rollouts, watch),
+            "staleness": float(number - 1 - _oldest_version(rollouts, number - 1)),
         }
         notes = [note, *rollouts.failed, *admission.undecided]
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
+
+    def _show(self) -> None:
+        """Have answers drawn by the weights that were learned."""
+        if self.backbone.policy_version < self.learned:
+            self.backbone.weights_changed(self.learned, self.learner.show)
 
     def _admit(self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: TimedClient, judge: TimedJudge) -> Admission:
         if self.proofs is None:
@@ -257,7 +300,7 @@ class RlRun:
             state = {
                 "step": number,
                 "tasks": self.inputs.digest,
-                "policy_version": self.backbone.policy_version,
+                "policy_version": self.learned,
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
             }
@@ -291,12 +334,10 @@ class RlRun:
         if saved.state.get("tasks") != self.inputs.digest:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
         self.keeping.load(saved, self.learner)
-        self.learner.show()
+        self.learned = saved.step
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
         if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
             self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))
-        while self.backbone.policy_version < saved.state["policy_version"]:
-            self.backbone.weights_changed()
         return saved.step
 
     def history(self) -> list[Measured]:
@@ -315,6 +356,12 @@ class RlRun:
         for library in (self.library, self.proofs):
             if library is not None:
                 library.close()
+
+
+def _oldest_version(rollouts: Rollouts, newest: int) -> int:
+    """Of the weights that drew a step's answers."""
+    turns = (turn for episode in rollouts.episodes for trace in episode.traces for turn in trace.turns)
+    return min((turn.policy_version for turn in turns if turn.policy_version is not None), default=newest)
 
 
 def _step_metrics(batch: TrainBatch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:

@@ -18,6 +18,7 @@ from bottega.train.rewards import REWARDS, takes_cap
 
 LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
+LEAST_HIGH_WHEN_STALE = 1.05
 
 
 class LoraSettings(Section):
@@ -123,6 +124,8 @@ class RolloutSettings(Section):
     """Tokens that the decoder's cache holds; none is what memory allows."""
     updates: Positive = 1
     """Passes over each batch."""
+    staleness: Count = 0
+    """Updates that the weights of a step's answers may lag behind: above 0 the next steps are drawn and judged while one is learned from."""
     judge_device: str | None = None
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
     replaced: Count = 1
@@ -324,3 +327,14 @@ class Config(Section):
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     log: LogSettings = Field(default_factory=LogSettings)
     ablations: Ablations = Field(default_factory=Ablations)
+
+    @model_validator(mode="after")
+    def _stale_traces_are_kept(self) -> Config:
+        mismatch = self.rejection.mismatch
+        if self.rollout.staleness and mismatch.on and mismatch.high < LEAST_HIGH_WHEN_STALE:
+            raise ValueError(
+                f"rollout.staleness = {self.rollout.staleness} draws by older weights, and rejection.mismatch.high = {mismatch.high:g} would "
+                "drop nearly all of it: set rejection.mismatch.low=0.5 rejection.mismatch.high=2, or rejection.mismatch.on=false; "
+                "loss.truncate corrects the rest"
+            )
+        return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 from bottega.backbone.chat import Message, Sampling
@@ -30,12 +30,19 @@ LOST = "the judge was lost"
 class Busy:
     """Seconds in which at least one piece of work was under way, from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Busy | None = None) -> None:
+        """`run`: the same of a whole run, which counts all that is counted here."""
+        self._run = run
         self.seconds = 0.0
         self.calls = 0
         self._under_way = 0
         self._since = 0.0
         self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """With what is under way."""
+        with self._lock:
+            return self.seconds + (time.monotonic() - self._since if self._under_way else 0.0)
 
     @contextmanager
     def work(self) -> Iterator[None]:
@@ -45,7 +52,8 @@ class Busy:
             self._under_way += 1
             self.calls += 1
         try:
-            yield
+            with self._run.work() if self._run is not None else nullcontext():
+                yield
         finally:
             with self._lock:
                 self._under_way -= 1
@@ -53,11 +61,30 @@ class Busy:
                     self.seconds += time.monotonic() - self._since
 
 
-class Stopwatch:
-    """Of one step."""
+class BusyShares:
+    """How busy generator, judge and trainer were since they were last asked: steps may overlap, so that of a step alone no share can be told."""
 
     def __init__(self) -> None:
         self.generator, self.judge, self.trainer = Busy(), Busy(), Busy()
+        self._before: dict[str, float] = {}
+        self._asked = time.monotonic()
+
+    def since(self) -> dict[str, float]:
+        now = time.monotonic()
+        seconds = {name: getattr(self, name).now() for name in ("generator", "judge", "trainer")}
+        shares = {name: (value - self._before.get(name, 0.0)) / max(1e-9, now - self._asked) for name, value in seconds.items()}
+        self._before, self._asked = seconds, now
+        return shares
+
+
+class Stopwatch:
+    """Of one step."""
+
+    def __init__(self, run: BusyShares | None = None) -> None:
+        self._run = run or BusyShares()
+        self.generator, self.judge, self.trainer = (
+            Busy(self._run.generator), Busy(self._run.judge), Busy(self._run.trainer)
+        )  # fmt: skip
         self.generated = 0
         """Tokens that were drawn now; those from the log were drawn before."""
         self.lost = 0
@@ -74,12 +101,10 @@ class Stopwatch:
             self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - begun
 
     def figures(self) -> dict[str, float]:
-        whole = time.monotonic() - self._begun
-        busy = {"generator": self.generator, "judge": self.judge, "trainer": self.trainer}
         return {
             **{f"seconds/{name}": seconds for name, seconds in self.stages.items()},
-            "seconds/step": whole,
-            **{f"busy/{name}": watch.seconds / whole for name, watch in busy.items()},
+            "seconds/step": time.monotonic() - self._begun,
+            **{f"busy/{name}": share for name, share in self._run.since().items()},
             "tokens_per_second": self.generated / self.generator.seconds if self.generator.seconds else 0.0,
         }
 

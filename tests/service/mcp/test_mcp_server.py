@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,5 @@ def test_an_explanation_of_speed_says_what_is_left() -> None:
     )  # fmt: skip
     assert "0.25 ms" in explanation(verdict) and "1.900 to 2.100" in explanation(verdict)
     assert profile(verdict)["share_of_roofline"] == 0.25
+    unbounded = replace(verdict, speedup={"eager": Speedup(50.0, 40.0, 102.02)})
+    assert "40.000, no upper end" in explanation(unbounded) and "102" not in explanation(unbounded)

@@ -32,4 +32,6 @@ class McpSettings(CommandSettings):
     folder: Path = Path("bottega-mcp")
     """Where searches keep their runs."""
     at_once: Positive = 8
-    """Calls that are judged or wait for a judge; further ones are told to come again."""
+    """Calls that are judged or search at a time; further ones are told to come again. Of a token, its `queue_share` of them."""
+    backbones: Words = ()
+    """With --http: addresses of model servers that searches may use beside the embedded model, such as http://localhost:8000/v1."""

@@ -14,7 +14,18 @@ from bottega.episodes.writing_settings import WritingSettings
 
 class OptimizeSettings(WritingSettings):
     command: ClassVar[str] = "optimize"
-    flags: ClassVar[tuple[str, ...]] = ("class", "init", "inputs", "device", "cluster", "backbone", "out", "resume", "json")
+    flags: ClassVar[tuple[str, ...]] = (
+        "class",
+        "init",
+        "inputs",
+        "device",
+        "server",
+        "cluster",
+        "backbone",
+        "out",
+        "resume",
+        "json",
+    )
 
     class_name: Annotated[str | None, Field(alias="class")] = None
     """Which class of the file; not needed where there is only one."""
@@ -30,6 +41,8 @@ class OptimizeSettings(WritingSettings):
     """Of a capture or a whole model: how many modules to work on, the costliest first."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
+    server: str | None = None
+    """Have kernels judged by this `bottega serve`, whose device --device names; the token, which needs own_tasks, is read from BOTTEGA_TOKEN."""
     cluster: str | None = None
     """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     baseline: str = "eager"

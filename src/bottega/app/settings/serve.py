@@ -54,4 +54,4 @@ class ServeSettings(CommandSettings):
     keep_days: Seconds = 30.0
     """Results are deleted after so many days."""
     keep_mib: Positive = 2048
-    """The oldest results are deleted above this size."""
+    """Above this size the oldest results of whoever has most are deleted."""

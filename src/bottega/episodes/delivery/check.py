@@ -8,7 +8,7 @@ from pathlib import Path
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.files import digest
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.episodes.attempts import spread
 from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, read_result
 from bottega.tasks.files import read_source
@@ -78,7 +78,7 @@ def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
     claim, now = result.claim.get(baseline), verdict.speedup.get(baseline)
     if claim is None or now is None:
         return ClaimCheck(False, f"{FILE} claims nothing against {baseline}")
-    claimed = f"{claim.point:.2f}× ({claim.low:.2f} to {claim.high:.2f}) was claimed"
+    claimed = f"{claim.point:.2f}× ({interval_text(claim.low, claim.high)}) was claimed"
     if not same_machine(result, verdict, device):
         return ClaimCheck(True, f"faster here too,{_measured(verdict, baseline)}; {claimed} on another machine")
     if now.high * SESSION_TOLERANCE < claim.low:

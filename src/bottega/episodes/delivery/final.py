@@ -20,7 +20,7 @@ from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.node import ranked
 from bottega.episodes.settings import EpisodeSettings
-from bottega.judge.device_host import AskingJudge
+from bottega.judge.device_host import DeviceJudge
 from bottega.tasks.module import ModuleTask
 
 ENTRY = "bottega.episodes.delivery.probe:main"
@@ -74,7 +74,7 @@ def promising(attempts: Sequence[RunAttempt], baseline: str) -> list[RunAttempt]
 
 
 async def choose_final(
-    judge: AskingJudge,
+    judge: DeviceJudge,
     journal: EpisodeJournal,
     episode: str,
     subject: ModuleTask,
@@ -155,7 +155,7 @@ def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
 
 
 async def _judged(
-    judge: AskingJudge, journal: EpisodeJournal, episode: str, subject: ModuleTask, attempt: RunAttempt, file: Delivered
+    judge: DeviceJudge, journal: EpisodeJournal, episode: str, subject: ModuleTask, attempt: RunAttempt, file: Delivered
 ) -> Verdict:
     candidate = Candidate(file.text, attempt.node.candidate.language, attempt.node.id)
     key = final_key(episode, candidate.id)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bottega.core.errors import UsageError
 from bottega.core.files import json_text, write
+from bottega.core.verdict import interval_text
 from bottega.episodes.delivery.result import OPTIMIZED, VERDICT, Result, read_result
 from bottega.languages import language_named
 from bottega.tasks.files import read_source
@@ -140,7 +141,8 @@ def _write(path: Path, text: str) -> None:
 
 def _card(name: str, layer: str, result: Result) -> str:
     rows = "\n".join(
-        f"| {against} | {claim.point:.2f}× | {claim.low:.2f} to {claim.high:.2f} |" for against, claim in result.claim.items()
+        f"| {against} | {claim.point:.2f}× | {interval_text(claim.low, claim.high)} |"
+        for against, claim in result.claim.items()
     )
     facts = result.fingerprint
     machine = ", ".join(str(facts[key]) for key in ("gpu", "cpu", "torch") if facts.get(key)) or result.device

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bottega.core.foreign_text import html_text, one_line
+from bottega.core.verdict import interval_text
 
 MOST_SHOWN = 400_000
 """Characters of one text in a page; the file has all of it."""
@@ -131,7 +132,7 @@ def speed(span: tuple[float, float | None, float | None] | None) -> str:
     point, low, high = span
     if low is None or high is None:
         return f"{point:.2f}×"
-    return f"{point:.2f}× ({low:.2f} to {high:.2f})"
+    return f"{point:.2f}× ({interval_text(low, high)})"
 
 
 def number(value: float | None) -> str:

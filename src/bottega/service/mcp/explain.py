@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.judge.diagnosis import ADVICE
 
 MEANING = {
@@ -47,7 +47,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
 def explanation(verdict: Verdict) -> str:
     lines = [f"{verdict.outcome.value}: {MEANING[verdict.outcome]}"]
     for name, row in verdict.speedup.items():
-        lines.append(f"Against {name}: {row.point:.3f} times as fast, 99 % interval {row.low:.3f} to {row.high:.3f}.")
+        lines.append(f"Against {name}: {row.point:.3f} times as fast, 99 % interval {interval_text(row.low, row.high, 3)}.")
     floor, own = verdict.times_ms.get("floor"), verdict.times_ms.get("candidate")
     if floor and own:
         lines.append(f"It takes {own:.4g} ms; no kernel for this task can take less than about {floor:.4g} ms here.")

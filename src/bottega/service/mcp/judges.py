@@ -1,13 +1,14 @@
 """The judges behind the tools: one for each device, opened when it is first asked for; or those of a `bottega serve`.
 
-A call that its client cancels ends what runs for it. Few calls run at a time, and a call that finds no place is told so instead of waiting
-without an end.
+A call that its client cancels ends what runs for it, and has its place until that has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from bottega.core.candidate import Candidate
@@ -18,18 +19,19 @@ from bottega.judge.cancellation import Cancellation
 from bottega.judge.device_facts import device_facts, is_here
 from bottega.judge.judge import Judge
 from bottega.judge.remote import RemoteDevices
+from bottega.service.mcp.calls import Calls, CallTooLong
+from bottega.service.tokens import Token
 
-MOST_AT_ONCE = 8
-"""Calls that are judged or wait for a judge."""
 T = TypeVar("T")
 
 
 class JudgePool:
-    def __init__(self, devices: tuple[str, ...] = ("cpu",), server: str = "", most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, devices: tuple[str, ...] = ("cpu",), server: str = "", calls: Calls | None = None) -> None:
         self.served = RemoteDevices(server) if server else None
-        self._devices, self._most = devices, most
-        self._open: dict[str, Any] = {}
-        self._under_way = 0
+        self.calls = calls or Calls()
+        self._devices = devices
+        self._open: dict[tuple[str, bool], Any] = {}
+        self._opening = threading.Lock()
         for device in () if server else devices:
             if not is_here(device):
                 raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
@@ -44,42 +46,57 @@ class JudgePool:
             return [{"device": name, **dict(row["facts"])} for name, row in self.served.rows.items()]
         return [{"device": name, **device_facts(name).to_json()} for name in self._devices]
 
-    async def verdict(self, task: Task, candidate: Candidate, device: str = "", **options: Any) -> Verdict:
+    async def ready(self) -> None:
+        """A server is asked for its devices once, and not in the event loop."""
+        if self.served is not None:
+            await asyncio.to_thread(lambda served: served.rows, self.served)
+
+    async def verdict(
+        self, token: Token, task: Task, candidate: Candidate, device: str = "", again: bool = False, **options: Any
+    ) -> Verdict:
+        """`again`: measured anew also where a server has a verdict on the same content. Judges here always measure."""
         cancellation = Cancellation()
         chosen = self._named(device)
 
         def judge() -> Verdict:
-            opened = self._opened(chosen)
+            opened = self._opened(chosen, again)
             if self.served is not None:
                 return opened.judge(task, candidate, **options)  # type: ignore[no-any-return]
             return opened.judge(task, candidate, cancellation=cancellation, **options)  # type: ignore[no-any-return]
 
-        return await self._apart(judge, cancellation)
+        return await self._apart(token, judge, cancellation)
 
-    async def fitness(self, task: Task, device: str = "", **options: Any) -> dict[str, Any]:
+    async def fitness(self, token: Token, task: Task, device: str = "", **options: Any) -> dict[str, Any]:
+        cancellation = Cancellation()
         chosen = self._named(device)
-        return await self._apart(lambda: self._opened(chosen).fitness(task, **options), Cancellation())
+        if self.served is None:
+            options["cancellation"] = cancellation
+        return await self._apart(token, lambda: self._opened(chosen).fitness(task, **options), cancellation)
 
     def close(self) -> None:
         while self._open:
             self._open.popitem()[1].close()
 
-    async def _apart(self, work: Callable[[], T], cancellation: Cancellation) -> T:
-        if self._under_way >= self._most:
-            raise UsageError(f"{self._most} calls are being judged already; wait for one of them, and call again")
-        self._under_way += 1
-        job = asyncio.get_running_loop().run_in_executor(None, work)
-        job.add_done_callback(self._ended)
+    async def _apart(self, token: Token, work: Callable[[], T], cancellation: Cancellation) -> T:
+        give_back = self.calls.take_place(token)
+
+        def counted() -> T:
+            with self.calls.counting(token):
+                return work()
+
+        def ended(job: asyncio.Future[T]) -> None:
+            give_back()
+            if not job.cancelled():
+                job.exception()  # whoever cancelled does not come for it
+
+        job = asyncio.get_running_loop().run_in_executor(None, counted)
+        job.add_done_callback(ended)
         try:
-            return await asyncio.shield(job)
-        except asyncio.CancelledError:
+            async with self.calls.limit(token):
+                return await asyncio.shield(job)
+        except (asyncio.CancelledError, CallTooLong):
             asyncio.get_running_loop().run_in_executor(None, cancellation.cancel)
             raise
-
-    def _ended(self, job: asyncio.Future[Any]) -> None:
-        self._under_way -= 1
-        if not job.cancelled():
-            job.exception()  # whoever cancelled does not come for it
 
     def _named(self, device: str) -> str:
         if self.served is not None:
@@ -90,7 +107,9 @@ class JudgePool:
             raise UsageError(f"device {device!r}: this server judges on {', '.join(self._devices)}")
         return device
 
-    def _opened(self, device: str) -> Any:
-        if device not in self._open:
-            self._open[device] = self.served.judge(device) if self.served is not None else Judge(device)
-        return self._open[device]
+    def _opened(self, device: str, again: bool = False) -> Any:
+        key = device, again and self.served is not None
+        with self._opening:
+            if key not in self._open:
+                self._open[key] = replace(self.served, fresh=again).judge(device) if self.served is not None else Judge(device)
+            return self._open[key]

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.core.errors import BottegaError
+from bottega.backbone.choose import server_parts
+from bottega.core.errors import BottegaError, UsageError
 from bottega.core.foreign_text import one_line
 
 FINDINGS = (0, 3)
@@ -23,6 +24,15 @@ LONGEST_SOURCE = 64 << 10
 LONGEST_LINE = 1 << 20
 STOPPING_SECONDS = 20.0
 Note = Callable[[int, str], Awaitable[None]]
+
+
+def refuse_backbone(backbone: str, addresses: Sequence[str]) -> None:
+    """Raises for a model that a stranger may not name: others than the embedded one, and servers that the operator does not list. Whoever could
+    name an address would have this machine send requests there, also to places that only it can reach."""
+    parts = server_parts(backbone.removeprefix("server:")) if backbone.startswith("server:") else None
+    if backbone != "embedded" and (parts is None or parts[1].rstrip("/") not in {each.rstrip("/") for each in addresses}):
+        listed = "".join(f", or server:MODEL@{address}" for address in addresses)
+        raise UsageError(f"backbone: this server allows embedded{listed}; its operator lists addresses with backbones=URL")
 
 
 async def optimize_module(

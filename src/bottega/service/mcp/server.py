@@ -7,13 +7,9 @@ text or a built-in one, and a token needs `own_tasks` to send a text, as with `b
 from __future__ import annotations
 
 import json
-import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -23,25 +19,21 @@ from pydantic import Field
 from bottega import __version__
 from bottega.core.candidate import SOURCE_LIMIT
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.languages import candidate_from
 from bottega.service.mcp.explain import explanation, profile, summary
-from bottega.service.mcp.judges import JudgePool
 from bottega.service.mcp.optimizing import optimize_module as optimized
+from bottega.service.mcp.optimizing import refuse_backbone
+from bottega.service.mcp.parts import REMEMBERED, McpParts
 from bottega.service.tokens import ANYONE, Token
 from bottega.skills.agent_skills import markdown
-from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
-from bottega.tasks.load import load_task
 
 P = ParamSpec("P")
 R = TypeVar("R")
-REMEMBERED = 256
-"""Verdicts that explain_verdict knows by their id."""
 INSTRUCTIONS = """\
 Judges GPU and CPU kernels for PyTorch modules: right, honest, and how fast, measured in a sandbox. A task is a Python text that defines Model,
 get_inputs() and get_init_inputs(); a candidate defines ModelNew with the same constructor and call. Search the skills before you write, judge
@@ -57,55 +49,11 @@ CandidateArgument = Annotated[
 Device = Annotated[str, Field(max_length=20, description="One of list_devices; empty for the first of them.")]
 Baseline = Annotated[str, Field(max_length=40, description="eager, compile, autotune, best, or several by comma.")]
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Quick = Annotated[bool, Field(description="Fewer input variants and timed rounds.")]
+Again = Annotated[bool, Field(description="Measure again, also where a server has a verdict on the same kernel and task.")]
 Expression = Annotated[str, Field(max_length=10_000)]
-
-
-@dataclass
-class McpParts:
-    """What the tools work with."""
-
-    judges: JudgePool
-    library: Callable[[], Library]
-    """Opened when it is first asked for."""
-    command: tuple[str, ...]
-    """How this Bottega is called, for the search."""
-    folder: Path
-    """Where searches keep their runs."""
-    files: bool = True
-    """Whether arguments may name files of this machine: over stdio, where client and server are one user's."""
-    verdicts: OrderedDict[str, Verdict] = field(default_factory=OrderedDict)
-
-    def keep(self, verdict: Verdict) -> str:
-        key = f"{verdict.candidate_id}-{secrets.token_hex(8)}"  # nobody can guess it from the text alone
-        self.verdicts[key] = verdict
-        self.verdicts.move_to_end(key)
-        while len(self.verdicts) > REMEMBERED:
-            self.verdicts.popitem(last=False)
-        return key
-
-    def text(self, given: str, kind: str) -> str:
-        """The text itself, or that of the file that it names."""
-        if "\n" in given or not given.strip():
-            return given
-        if not self.files:
-            raise UsageError(f"{kind}: send the text itself; files of the server cannot be named over HTTP")
-        try:
-            found = Path(given).expanduser()
-            if found.stat().st_size > SOURCE_LIMIT:
-                raise UsageError(f"{given}: larger than {SOURCE_LIMIT >> 10} KiB")
-            return found.read_text(encoding="utf-8")
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UsageError(f"{kind} {given[:200]!r}: neither a Python text nor a file that can be read: {error}") from None
-
-    def task(self, given: str, device: str, token: Token) -> Task:
-        size = "cpu" if (device or self.judges.devices[0]) == "cpu" else "gpu"
-        if given.startswith("builtin:") and "\n" not in given:
-            return load_task(given, size=size)
-        if not token.limits.own_tasks:
-            raise UsageError(
-                "this token may name built-in tasks only, such as builtin:star_relu: a task is trusted with its verdicts"
-            )
-        return Task(self.text(given, "task")).validate()
+JUDGE = "Is this kernel right, is it honest, and how fast is it? Gives the outcome, a measured speedup with its interval, and a diagnosis."
+PROFILE = "Where does its time go? Times of kernel, baselines and roofline floor, the share of the work in its own kernels, memory, error."
 
 
 def mcp_server(parts: McpParts) -> MCPServer:
@@ -121,43 +69,34 @@ def mcp_server(parts: McpParts) -> MCPServer:
         server.tool()(called)
         return called
 
-    async def judged(
-        candidate: str, task: str, device: str, baseline: str, precision: str, quick: bool, ctx: Context[Any, Any]
-    ) -> tuple[str, Verdict]:
-        wanted = parts.task(task, device, _token(ctx))
-        written = candidate_from(parts.text(candidate, "candidate"))
-        await ctx.report_progress(0, 1, "judging")
-        options = {"baselines": parse_baselines(baseline), "precision": precision, "quick": quick}
-        verdict = await judges.verdict(wanted, written, device, **options)
-        await ctx.report_progress(1, 1, verdict.outcome.value)
-        return parts.keep(verdict), verdict
+    def judging(name: str, description: str, told: Callable[[Verdict], dict[str, Any]]) -> None:
+        """A tool that judges a candidate; two of them differ in what they tell of the verdict."""
 
-    @tool
-    async def judge_kernel(
-        candidate: CandidateArgument,
-        task: TaskArgument,
-        ctx: Context[Any, Any],
-        device: Device = "",
-        baseline: Baseline = "eager",
-        precision: Precision = "fp32",
-        quick: bool = False,
-    ) -> dict[str, Any]:
-        """Is this kernel right, is it honest, and how fast is it? Gives the outcome, a measured speedup with its interval, and a diagnosis."""
-        key, verdict = await judged(candidate, task, device, baseline, precision, quick, ctx)
-        return {"verdict_id": key, **summary(verdict)}
+        async def called(
+            candidate: CandidateArgument,
+            task: TaskArgument,
+            ctx: Context[Any, Any],
+            device: Device = "",
+            baseline: Baseline = "eager",
+            precision: Precision = "fp32",
+            quick: Quick = False,
+            again: Again = False,
+        ) -> dict[str, Any]:
+            with _told():
+                token = _token(ctx)
+                await judges.ready()
+                wanted = parts.task(task, device, token)
+                written = candidate_from(parts.text(candidate, "candidate"))
+                await ctx.report_progress(0, 1, "judging")
+                options = {"baselines": parse_baselines(baseline), "precision": precision, "quick": quick}
+                verdict = await judges.verdict(token, wanted, written, device, again, **options)
+                await ctx.report_progress(1, 1, verdict.outcome.value)
+                return {"verdict_id": parts.keep(verdict), **told(verdict)}
 
-    @tool
-    async def profile_kernel(
-        candidate: CandidateArgument,
-        task: TaskArgument,
-        ctx: Context[Any, Any],
-        device: Device = "",
-        baseline: Baseline = "eager",
-        precision: Precision = "fp32",
-    ) -> dict[str, Any]:
-        """Where does its time go? Times of kernel, baselines and roofline floor, the share of the work in its own kernels, memory, error."""
-        key, verdict = await judged(candidate, task, device, baseline, precision, False, ctx)
-        return {"verdict_id": key, **profile(verdict)}
+        server.tool(name, description=description)(called)
+
+    judging("judge_kernel", JUDGE, summary)
+    judging("profile_kernel", PROFILE, profile)
 
     @tool
     async def explain_verdict(
@@ -176,7 +115,8 @@ def mcp_server(parts: McpParts) -> MCPServer:
     @tool
     async def check_task(task: TaskArgument, ctx: Context[Any, Any], device: Device = "") -> dict[str, Any]:
         """Can this task be judged fairly here? Names what is wrong with it, its reference time and its facts."""
-        return await judges.fitness(parts.task(task, device, _token(ctx)), device)
+        await judges.ready()
+        return await judges.fitness(_token(ctx), parts.task(task, device, _token(ctx)), device)
 
     @tool
     async def search_skills(
@@ -222,12 +162,15 @@ def mcp_server(parts: McpParts) -> MCPServer:
         backbone: Annotated[str, Field(max_length=300, description="embedded, or server:MODEL@URL.")] = "embedded",
     ) -> dict[str, Any]:
         """Search a faster kernel for a module, for minutes: drafts by rule, then a model. Gives what was proved, its folder and its source."""
-        if not _token(ctx).limits.own_tasks or judges.served is not None:
+        token = _token(ctx)
+        if not token.limits.own_tasks or judges.served is not None:
             raise UsageError(
                 "a search runs where the module is: call it from a `bottega mcp` on that machine, over stdio or with own_tasks"
             )
-        if not parts.files and not backbone.startswith(("embedded", "server:")):
-            raise UsageError("backbone: embedded or server:MODEL@URL")
+        if not parts.files:
+            refuse_backbone(backbone, parts.backbones)
+        if 60 * minutes >= token.limits.seconds:
+            raise UsageError(f"minutes: this token has {token.limits.seconds:g} s for one request; ask for less")
         flags = {"class": class_name, "inputs": inputs, "init": init}
         options = [f"--{name}={value}" for name, value in flags.items() if value]
         options += [
@@ -240,11 +183,18 @@ def mcp_server(parts: McpParts) -> MCPServer:
         async def note(number: int, text: str) -> None:
             await ctx.report_progress(number, None, text)
 
-        return await optimized(parts.command, parts.folder, parts.text(module, "module"), options, note)
+        give_back = judges.calls.take_place(token)
+        try:
+            async with judges.calls.limit(token):
+                with judges.calls.counting(token):
+                    return await optimized(parts.command, parts.folder, parts.text(module, "module"), options, note)
+        finally:
+            give_back()
 
     @tool
     async def list_devices() -> dict[str, Any]:
         """Devices that kernels are judged on here, with what a kernel writer must know of them; the first is the default."""
+        await judges.ready()
         return {"judge": JUDGE_VERSION, "bottega": __version__, "devices": judges.facts()}
 
     return server

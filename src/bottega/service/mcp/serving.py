@@ -13,12 +13,16 @@ from starlette.types import ASGIApp
 
 from bottega.service.http_guard import HttpGuard
 from bottega.service.limits import OF_LOOPBACK
-from bottega.service.mcp.server import McpParts, mcp_server
+from bottega.service.mcp.parts import McpParts
+from bottega.service.mcp.server import mcp_server
+from bottega.service.mcp.sessions import IDLE_SECONDS, OwnedSessions
 from bottega.service.metrics import ServerMetrics
 from bottega.service.serving import PromptConnection, Server, bound_socket, refuse_open_address
 from bottega.service.tokens import NoTokens, TokenFile
+from bottega.service.usage import Usage
 
-SESSIONS = 100
+SESSIONS = 2000
+"""Of all tokens together."""
 
 
 def http_app(server: MCPServer, tokens: TokenFile | NoTokens) -> ASGIApp:
@@ -26,9 +30,10 @@ def http_app(server: MCPServer, tokens: TokenFile | NoTokens) -> ASGIApp:
     app = server.streamable_http_app(
         max_request_body_size=OF_LOOPBACK.body_bytes,
         max_sessions=SESSIONS,
+        session_idle_timeout=IDLE_SECONDS,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return HttpGuard(app, tokens, ServerMetrics())  # type: ignore[arg-type,return-value]
+    return HttpGuard(OwnedSessions(app), tokens, ServerMetrics())  # type: ignore[arg-type,return-value]
 
 
 async def serve_stdio(parts: McpParts) -> None:
@@ -49,6 +54,7 @@ async def serve_http(
     tokens = TokenFile(token_file) if token_file is not None else NoTokens()
     refuse_open_address(host, isinstance(tokens, TokenFile))
     listening = bound_socket(host, port)
+    usage = parts.judges.calls.usage = Usage(parts.folder / "usage.db") if token_file is not None else None
     config = uvicorn.Config(
         http_app(mcp_server(parts), tokens),  # type: ignore[arg-type]
         http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
@@ -64,3 +70,5 @@ async def serve_http(
         await server.serve(sockets=[listening])
     finally:
         await asyncio.to_thread(parts.judges.close)
+        if usage is not None:
+            usage.close()

@@ -1,0 +1,70 @@
+"""A lineage run's log: append-only, one record a line, each under a key and done once.
+
+A run that was killed is started again by the same command, walks the same way, and takes from here what was finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bottega.core.append_log import AppendLog, read_lines
+from bottega.core.errors import UsageError
+
+FILE = "lineage.jsonl"
+Record = dict[str, Any]
+
+
+class LineageJournal:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = AppendLog(folder / FILE)
+        try:
+            self._log.cut_partial_line()
+            self._done = read_records(folder)
+        except BaseException:
+            self._log.close()
+            raise
+        self.listeners: list[Callable[[str, Record], None]] = []
+
+    def __enter__(self) -> LineageJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.close()
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        return self._done
+
+    def once(self, key: str, make: Callable[[], Record]) -> Record:
+        """What was done under this key, or what `make` does now; on the disk before anyone is told."""
+        if key not in self._done:
+            record = {"key": key, "at": round(time.time(), 3), **make()}
+            self._log.append(record)
+            self._done[key] = record
+            for listener in self.listeners:
+                listener(key, record)
+        return self._done[key]
+
+    def begin(self, terms: Record) -> None:
+        """Raises `UsageError` where the folder holds a run of something else."""
+        before = self.once("started", lambda: terms)
+        differing = [name for name, value in terms.items() if name != "fingerprint" and before.get(name) != value]
+        if differing:
+            raise UsageError(
+                f"{self.folder}: holds a lineage with another {differing[0]}; give another --out, or the same command as before"
+            )
+
+
+def read_records(folder: Path) -> dict[str, Record]:
+    """By key, in the order in which they were written."""
+    return {record["key"]: record for _, record in read_lines(folder / FILE, _keyed)}
+
+
+def _keyed(data: Record) -> Record:
+    if not isinstance(data["key"], str):
+        raise ValueError("its key is no text")
+    return data

@@ -1,0 +1,201 @@
+"""The round trip: is the card enough? Its step is done again by a fresh attempt that gets the card and a plain kernel, and nothing else.
+
+First on the plain end of the walk, where every other optimisation is gone too; where that fails, with the cards of earlier steps put in first,
+which tells what the card requires. Then on a sibling task with a plain kernel of its own. A card whose step cannot be redone is not verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+from bottega.lineage.example import applied
+from bottega.lineage.judged import JudgedKernels
+from bottega.lineage.relations import PairAttempt
+from bottega.lineage.rule import Edit, Rule
+from bottega.lineage.step import Attempt, Step
+
+TRIES = 3
+"""Texts that a fresh attempt may try for one card."""
+
+
+class Redoer(Protocol):
+    def __call__(self, card: Skill, task: Task, plain: str) -> Iterator[Edit]:
+        """Texts that do the card's step on a plain kernel."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """Another task, with a plain kernel for it."""
+
+    task: Task
+    plain: str
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """What became of one card's step when it was done again."""
+
+    number: int
+    own: Attempt | None
+    """On the plain kernel; None where the card found no place in it."""
+    needed: tuple[str, ...] = ()
+    """Features that were put in first."""
+    sibling: Attempt | None = None
+    asked_sibling: bool = False
+
+    @property
+    def verified(self) -> bool:
+        """Redone right on its own task and, where there is one, on the sibling; and surely slower on neither."""
+        return _holds(self.own) and (not self.asked_sibling or _holds(self.sibling))
+
+    @property
+    def text(self) -> str:
+        own = _told("on the plain kernel", self.own)
+        after = f" after {', '.join(self.needed)}" if self.needed else ""
+        return f"{own}{after}" + (f"; {_told('on the sibling task', self.sibling)}" if self.asked_sibling else "")
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "needed": list(self.needed)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RoundTrip:
+        own, sibling = data["own"], data["sibling"]
+        return cls(
+            data["number"],
+            Attempt.from_json(own) if own else None,
+            tuple(data["needed"]),
+            Attempt.from_json(sibling) if sibling else None,
+            data["asked_sibling"],
+        )
+
+
+def _holds(attempt: Attempt | None) -> bool:
+    return attempt is not None and attempt.correct and (attempt.effect is None or attempt.effect.kind != "loss")
+
+
+def _told(where: str, attempt: Attempt | None) -> str:
+    if attempt is None:
+        return f"found no place {where}"
+    return f"{where} {attempt.effect.text if attempt.effect else attempt.outcome}"
+
+
+def by_rules_or_example(rules: Sequence[Rule]) -> Redoer:
+    """The rule's forward direction with the value that the card names, and where that finds no place, the card's example."""
+    named = {rule.technique.name: rule for rule in rules}
+
+    def redo(card: Skill, task: Task, plain: str) -> Iterator[Edit]:
+        feature, _, value = card.relations.provides[0].partition("=")
+        found = list(named[feature].redo(plain, value)) if feature in named else []
+        yield from found or (Edit(text, "example", value) for text in applied(plain, card.example))
+
+    return redo
+
+
+def redone(judged: JudgedKernels, redo: Redoer, card: Skill, task: Task, plain: str) -> Attempt | None:
+    """The first text that the judge accepts, else the last that it refused, else None."""
+    feature = card.relations.provides[0].partition("=")[0]
+    last = None
+    for count, edit in enumerate(redo(card, task, plain)):
+        if count == TRIES:
+            break
+        if edit.source == plain:
+            continue
+        last = judged.redone(task, plain, feature, edit)
+        if last.correct:
+            return last
+    return last
+
+
+def round_trip(
+    judged: JudgedKernels,
+    redo: Redoer,
+    steps: Sequence[Step],
+    cards: dict[int, Skill],
+    task: Task,
+    plain: str,
+    sibling: Sibling | None,
+    on_trip: Callable[[RoundTrip], RoundTrip] = lambda trip: trip,
+) -> list[RoundTrip]:
+    """Cards in the forward order: the last that was taken out is the first that is put in."""
+    found: list[RoundTrip] = []
+    alone: dict[int, Attempt] = {}
+    for step in reversed(steps):
+        card = cards[step.number]
+        own = redone(judged, redo, card, task, plain)
+        needed: tuple[str, ...] = ()
+        if own is not None and own.correct:
+            alone[step.number] = own
+        else:
+            own, needed = _after_another(judged, redo, card, task, plain, steps, alone, own)
+        there = _on_sibling(judged, redo, card, sibling, [cards[each.number] for each in steps if each.feature in needed])
+        found.append(on_trip(RoundTrip(step.number, own, needed, there, sibling is not None)))
+    return found
+
+
+def _on_sibling(
+    judged: JudgedKernels, redo: Redoer, card: Skill, sibling: Sibling | None, before: Sequence[Skill]
+) -> Attempt | None:
+    """On the sibling's plain kernel, with the cards that this one needed put in first."""
+    if sibling is None:
+        return None
+    plain = sibling.plain
+    for other in before:
+        first = redone(judged, redo, other, sibling.task, plain)
+        if first is None or not first.correct:
+            return None
+        plain = first.source
+    return redone(judged, redo, card, sibling.task, plain)
+
+
+def _after_another(
+    judged: JudgedKernels,
+    redo: Redoer,
+    card: Skill,
+    task: Task,
+    plain: str,
+    steps: Sequence[Step],
+    alone: dict[int, Attempt],
+    failed: Attempt | None,
+) -> tuple[Attempt | None, tuple[str, ...]]:
+    """On the plain kernel with one other optimisation in it."""
+    for number, first in sorted(alone.items()):
+        attempt = redone(judged, redo, card, task, first.source)
+        if attempt is not None and attempt.correct:
+            return attempt, (next(step.feature for step in steps if step.number == number),)
+    return failed, ()
+
+
+def tried_pairs(
+    judged: JudgedKernels,
+    redo: Redoer,
+    steps: Sequence[Step],
+    cards: dict[int, Skill],
+    trips: Sequence[RoundTrip],
+    task: Task,
+    plain: str,
+    most: int,
+) -> list[PairAttempt]:
+    """Two optimisations together in the plain kernel, for pairs that each work alone; the strongest ones first."""
+    features = {step.number: step.feature for step in steps}
+    usable = [trip for trip in trips if trip.own is not None and trip.own.correct and not trip.needed]
+    usable.sort(key=lambda trip: -(trip.own.effect.point if trip.own and trip.own.effect else 0.0))
+    found: list[PairAttempt] = []
+    for place, one in enumerate(usable):
+        for other in usable[place + 1 :]:
+            if len(found) == most:
+                return found
+            assert one.own is not None
+            assert other.own is not None
+            edit = next(redo(cards[other.number], task, one.own.source), None)
+            if edit is None or edit.source == one.own.source:
+                continue
+            together = judged.redone(task, plain, features[other.number], edit)
+            points = [(trip.own.effect.point if trip.own.effect else 0.0, trip.own) for trip in (one, other) if trip.own]
+            better = max(points, key=lambda pair: pair[0])[1]
+            found.append(PairAttempt(features[one.number], features[other.number], together, better))
+    return found

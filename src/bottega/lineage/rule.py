@@ -1,0 +1,91 @@
+"""A rule: one optimisation that can be taken out of a kernel (undo) and put into a plain one (redo), without a model.
+
+A rule knows a technique and no particular kernel. What a kernel used (a number of warps, a clause) is the edit's `value`; a card carries it,
+and `redo` gets nothing but that and the text it is to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bottega.core.errors import UsageError
+from bottega.core.plugins import resolve
+from bottega.core.skill import NOTHING_MORE, Conditions
+from bottega.languages import language_named
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A whole candidate after one change."""
+
+    source: str
+    where: str
+    """The function, launch or loop that was changed."""
+    value: str = ""
+    """What the optimised text has: enough for the same rule to put it into another text."""
+
+
+@dataclass(frozen=True)
+class Technique:
+    """What a card says of a rule's optimisation, whatever kernel it was found in."""
+
+    name: str
+    """Also the name of the feature that a kernel has with it."""
+    intent: str
+    anchor: str
+    how: str
+    conditions: Conditions
+    failures: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+
+
+Rewriter = Callable[[str], Iterator[Edit]]
+
+
+class Rule(Protocol):
+    @property
+    def technique(self) -> Technique: ...
+
+    def undo(self, source: str) -> Iterator[Edit]:
+        """Texts without the optimisation, the most thorough first."""
+        ...
+
+    def redo(self, source: str, value: str) -> Iterator[Edit]:
+        """Texts with the optimisation, where there is a place for it."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionRule:
+    """A rule of two functions."""
+
+    technique: Technique
+    take_out: Rewriter
+    put_in: Callable[[str, str], Iterator[Edit]]
+
+    def undo(self, source: str) -> Iterator[Edit]:
+        return self.take_out(source)
+
+    def redo(self, source: str, value: str) -> Iterator[Edit]:
+        return self.put_in(source, value)
+
+
+def conditions(
+    data_types: str = NOTHING_MORE,
+    layout: str = NOTHING_MORE,
+    storage: str = NOTHING_MORE,
+    pipeline: str = NOTHING_MORE,
+    hardware: str = NOTHING_MORE,
+) -> Conditions:
+    return Conditions(data_types, layout, storage, pipeline, hardware)
+
+
+def rules_of(language: str) -> Sequence[Rule]:
+    """A language names its own rules. Raises `UsageError` where it has none."""
+    place = language_named(language).rewrites
+    if not place:
+        raise UsageError(f"no rules take {language} kernels apart; name a model with --backbone")
+    rules: Sequence[Rule] = resolve(place)
+    return rules

@@ -1,0 +1,82 @@
+"""Training ranks that Ray Train starts: the same run as torchrun's, errors and stops come through, and a killed rank costs nothing but time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
+pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'ray[train]'", exc_type=ImportError)
+
+from small_cluster import machine, ray_cluster
+from tiny import saved_tiny
+
+from bottega.cluster.training import TrainingJob, train_on_cluster
+from bottega.core.errors import UsageError
+from bottega.core.event import Measured
+from bottega.episodes.journal import read_events
+from bottega.train.config import read_config
+from bottega.train.sft import sft
+
+pytestmark = pytest.mark.slow
+
+
+def job(folder: Path, out: str, *overrides: str) -> TrainingJob:
+    if not (folder / "model").exists():
+        saved_tiny(folder / "model")
+    rows = [[f"w{number}" for number in range(at, at + 6)] for at in range(38)]
+    talks = [
+        [{"role": "user", "content": " ".join(row[:3])}, {"role": "assistant", "content": " ".join(row[3:])}] for row in rows
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
+    settings = [
+        f"model.name={folder / 'model'}", "model.device=cpu", "data.longest=64", "data.pack_tokens=64", "data.batch_tokens=256", "data.steps=4",
+        "checkpoint.every=1", "optimiser.lr=1e-2", "log.tensorboard=false",
+    ]  # fmt: skip
+    return TrainingJob(
+        "sft", read_config("sft", None, None, [*settings, *overrides]), folder / out, 2, source=folder / "rows.jsonl"
+    )
+
+
+def losses(folder: Path) -> list[float]:
+    told = [event for event in read_events(folder) if isinstance(event, Measured) and event.key.startswith("train/")]
+    assert [event.step for event in told] == list(range(1, len(told) + 1)), "a step was lost, or told twice"
+    return [event.values["loss"] for event in told]
+
+
+def training_workers() -> list[int]:
+    """Processes of the ranks in the cluster of this test, by the name that Ray gives them."""
+    found = subprocess.run(["pgrep", "-f", "ray::RayTrainWorker"], capture_output=True, text=True, check=False).stdout.split()
+    own = f"RAY_TMPDIR={os.environ['RAY_TMPDIR']}".encode()
+    return [int(process) for process in found if own in Path(f"/proc/{process}/environ").read_bytes()]
+
+
+def test_ranks_in_a_cluster_train_as_one_process_does_also_when_one_is_killed(tmp_path: Path) -> None:
+    alone = job(tmp_path, "alone")
+    assert alone.source is not None
+    sft(alone.config, alone.source, alone.folder)
+    heard: list[Any] = []
+    with ray_cluster() as cluster:
+        machine(cluster, num_cpus=3)
+
+        def kill_once(event: Any) -> None:
+            heard.append(event)
+            if isinstance(event, Measured) and event.key == "train/2" and not (tmp_path / "killed").exists():
+                (tmp_path / "killed").touch()
+                os.kill(training_workers()[-1], signal.SIGKILL)
+
+        finished = train_on_cluster("auto", job(tmp_path, "run"), kill_once)
+        with pytest.raises(UsageError, match="holds a run already"):
+            train_on_cluster("auto", job(tmp_path, "run"))
+        with pytest.raises(UsageError, match="leaves nothing to train"):
+            train_on_cluster("auto", job(tmp_path, "none", 'model.freeze=["model"]'))
+    assert (finished.step, finished.steps) == (4, 4)
+    assert (tmp_path / "killed").exists() and any(isinstance(event, Measured) for event in heard)
+    assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()

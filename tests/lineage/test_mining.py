@@ -1,0 +1,235 @@
+"""The mechanism of a lineage: the walk back, the round trip, and what the order of steps teaches. Taking out any of them fails here."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from lineage.toy import SIBLING, TASK, ScriptedJudge, doubling, kernel, toy_rule, words_of
+
+from bottega.core.errors import UsageError
+from bottega.lineage.journal import LineageJournal, read_records
+from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
+from bottega.lineage.page import lineage_page
+from bottega.lineage.round_trip import Sibling, by_rules_or_example
+from bottega.lineage.rule import Rule
+from bottega.lineage.tree import recorded, tree_lines
+from bottega.lineage.walk import by_rules
+from bottega.skills.exchange import import_file
+from bottega.skills.library import Library
+
+
+def mined(
+    folder: Path,
+    judge: ScriptedJudge,
+    words: Sequence[str],
+    rules: Sequence[Rule] | None = None,
+    sibling: bool = False,
+    limits: MiningLimits | None = None,
+) -> Mined:
+    chosen = rules or [toy_rule(word) for word in words]
+    expert = Expert("toy_kernel", kernel(*words), "cpp", TASK)
+    beside = Sibling(SIBLING, kernel("sibling")) if sibling else None
+    with LineageJournal(folder) as journal:
+        journal.begin({"kernel": "toy_kernel"})
+        return mine(
+            journal, judge, expert, chosen, by_rules(chosen), by_rules_or_example(chosen), beside, limits or MiningLimits()
+        )
+
+
+def test_every_step_takes_one_optimisation_out_of_what_the_judge_accepted(tmp_path: Path) -> None:
+    found = mined(tmp_path, ScriptedJudge(doubling), ["alpha", "beta", "gamma"]).lineage
+    assert [step.feature for step in found.steps] == ["alpha", "beta", "gamma"]
+    for step in found.steps:
+        assert set(words_of(step.before)) - set(words_of(step.plain)) == {step.feature}
+        effect = step.attempt.effect
+        assert effect is not None
+        assert effect.point == pytest.approx(2)
+        assert effect.low < 2 < effect.high
+    assert not words_of(found.plain)
+    assert found.ended.startswith("it is plain")
+
+
+def test_a_refused_step_is_kept_as_risk_and_what_opened_it_requires_it(tmp_path: Path) -> None:
+    """beta stands on alpha: without alpha, a kernel with beta is wrong."""
+    judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
+    found = mined(tmp_path, judge, ["alpha", "beta", "gamma"])
+    assert [step.feature for step in found.lineage.steps] == ["beta", "alpha", "gamma"]
+    assert [(after, attempt.feature, attempt.outcome) for after, attempt in found.lineage.refused] == [
+        (0, "alpha", "incorrect")
+    ]
+    cards = {card.tags[0]: card for card in found.cards}
+    assert cards["beta"].relations.requires == ("alpha",)
+    assert cards["alpha"].relations.requires == ()
+    assert any("came out incorrect: element 0 is wrong" in text for text in cards["alpha"].failures)
+    assert cards["gamma"].relations.requires == ()
+
+
+def test_a_step_that_works_only_after_another_says_so_in_its_card(tmp_path: Path) -> None:
+    judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
+    found = mined(tmp_path, judge, ["alpha", "beta"])
+    trips = {trip.number: trip for trip in found.trips}
+    assert trips[1].needed == ("alpha",)
+    assert trips[1].verified
+    assert trips[2].needed == ()
+
+
+def test_a_card_that_alone_is_not_enough_is_not_verified(tmp_path: Path) -> None:
+    """Its rule has no forward direction, and its example does not fit the plain kernel of the sibling."""
+    found = mined(
+        tmp_path, ScriptedJudge(doubling), ["alpha", "beta"], [toy_rule("alpha"), toy_rule("beta", forward=False)], sibling=True
+    )
+    trips = {trip.number: trip for trip in found.trips}
+    assert trips[1].verified
+    assert trips[1].sibling is not None
+    assert not trips[2].verified
+    assert trips[2].sibling is None
+    reasons = {card.tags[0]: card.reason for card in found.cards}
+    assert reasons["alpha"].startswith("verified")
+    assert reasons["beta"].startswith("not verified")
+
+
+def test_an_example_is_enough_where_the_plain_kernel_has_its_lines(tmp_path: Path) -> None:
+    found = mined(tmp_path, ScriptedJudge(doubling), ["beta"], [toy_rule("beta", forward=False)])
+    (trip,) = found.trips
+    assert trip.verified
+    assert trip.own is not None
+    assert words_of(trip.own.source) == ["beta"]
+
+
+def test_a_step_that_is_wrong_on_the_sibling_is_not_verified(tmp_path: Path) -> None:
+    judge = ScriptedJudge(doubling, right=lambda words: not {"sibling", "beta"} <= set(words))
+    trips = {trip.number: trip.verified for trip in mined(tmp_path, judge, ["alpha", "beta"], sibling=True).trips}
+    assert trips == {1: True, 2: False}
+
+
+def test_two_that_are_slower_together_conflict(tmp_path: Path) -> None:
+    """Backward, each removal helps or hardly hurts; only putting both into the plain kernel shows it."""
+
+    def speed(words: Sequence[str]) -> float:
+        return 1.5 if {"alpha", "beta"} <= set(words) else 2.0 if words else 1.0
+
+    found = mined(tmp_path, ScriptedJudge(speed), ["alpha", "beta"])
+    (pair,) = found.pairs
+    assert pair.conflict
+    (card,) = found.cards
+    assert (card.tags[0], card.relations.conflicts) == ("beta", ("alpha",))
+    assert (
+        mined(tmp_path / "none", ScriptedJudge(speed), ["alpha", "beta"], limits=MiningLimits(pairs=0))
+        .cards[0]
+        .relations.conflicts
+        == ()
+    )
+
+
+def test_what_the_expert_is_faster_without_becomes_no_card(tmp_path: Path) -> None:
+    found = mined(tmp_path, ScriptedJudge(lambda words: 0.5 if "bad" in words else 2.0), ["bad", "beta"])
+    assert [card.tags[0] for card in found.cards] == ["beta"]
+    assert "faster without it" in str(lineage_page(tmp_path).tables[0].rows[0])
+
+
+def test_a_wrong_expert_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="itself is incorrect"):
+        mined(tmp_path, ScriptedJudge(doubling, right=lambda words: False), ["alpha"])
+
+
+def test_an_interrupted_run_goes_on_and_judges_nothing_twice(tmp_path: Path) -> None:
+    words = ["alpha", "beta", "gamma"]
+    whole = ScriptedJudge(doubling)
+    wanted = mined(tmp_path / "whole", whole, words, sibling=True)
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    sessions = 0
+    while sessions < 60:
+        sessions += 1
+        judge = ScriptedJudge(doubling, most=1)
+        try:
+            found = mined(tmp_path / "cut", judge, words, sibling=True)
+        except KeyboardInterrupt:
+            asked += judge.asked
+            continue
+        asked += judge.asked
+        break
+    assert 5 < sessions < 60
+    assert found.cards == wanted.cards
+    assert sorted(asked) == sorted(set(asked)) == sorted(whole.asked)
+    assert (tmp_path / "cut" / CARDS).read_text() == (tmp_path / "whole" / CARDS).read_text()
+
+
+def test_a_killed_run_goes_on_by_the_same_command(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a line: the cut line was never reported, and is done again."""
+    program = textwrap.dedent(f"""
+        import os, signal, sys
+        sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+        from pathlib import Path
+        from lineage.toy import ScriptedJudge, doubling
+        from lineage.test_mining import mined
+
+        class Dying(ScriptedJudge):
+            def judge(self, task, candidate):
+                if len(self.asked) == 4:
+                    with open(Path(sys.argv[1]) / "lineage.jsonl", "a") as file:
+                        file.write('{{"key": "verdict/cut')
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return super().judge(task, candidate)
+
+        mined(Path(sys.argv[1]), Dying(doubling), ["alpha", "beta", "gamma"])
+    """)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    before = read_records_until_cut(tmp_path)
+    judge = ScriptedJudge(doubling)
+    found = mined(tmp_path, judge, ["alpha", "beta", "gamma"])
+    assert len(found.lineage.steps) == 3
+    assert len(before) == 4
+    assert not before & set(judge_keys(tmp_path, judge))
+
+
+def read_records_until_cut(folder: Path) -> set[str]:
+    lines = (folder / "lineage.jsonl").read_text().splitlines()
+    assert not lines[-1].endswith("}")
+    return {json.loads(line)["key"] for line in lines[:-1] if "verdict/" in line}
+
+
+def judge_keys(folder: Path, judge: ScriptedJudge) -> list[str]:
+    """Keys of what this judge was asked."""
+    asked = {words for _, words in judge.asked}
+    return [
+        key for key, record in read_records(folder).items() if "source" in record and tuple(words_of(record["source"])) in asked
+    ]
+
+
+def test_another_kernel_is_not_written_into_a_run(tmp_path: Path) -> None:
+    mined(tmp_path, ScriptedJudge(doubling), ["alpha"])
+    with LineageJournal(tmp_path) as journal, pytest.raises(UsageError, match="another kernel"):
+        journal.begin({"kernel": "other"})
+
+
+def test_the_tree_shows_steps_refusals_and_round_trips(tmp_path: Path) -> None:
+    judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
+    mined(tmp_path, judge, ["alpha", "beta"])
+    lines = list(tree_lines(recorded(read_records(tmp_path))))
+    assert lines[0] == "toy_kernel: the expert kernel"
+    assert lines[1] == "├─ × alpha in loop: incorrect"
+    assert lines[2].startswith("└─ without beta (1): it was worth 2.00x")
+    assert lines[2].endswith("✓ redone")
+    assert lines[3].startswith("   └─ without alpha")
+
+
+def test_cards_enter_a_library_with_their_evidence_and_relations(tmp_path: Path) -> None:
+    judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
+    found = mined(tmp_path / "run", judge, ["alpha", "beta"], sibling=True)
+    with Library(tmp_path / "library") as library:
+        report = import_file(library, tmp_path / "run" / CARDS)
+        assert not report.refused
+        names = {card.name for card in found.cards}
+        assert set(report.cards.added) == names
+        card = library.get("toy_kernel_beta")
+        assert card.relations.requires == ("alpha",)
+        assert card.relations.provides == ("beta=1",)
+        assert {trial.kind for trial in library.evidence.trials(card.name)} == {"round trip"}
