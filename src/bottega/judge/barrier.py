@@ -4,9 +4,9 @@ The worker's device writes a flag into shared memory, in stream order, when the 
 behind that work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the
 flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
 kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. The end of a delivery
-is found in the same way; there the kernel only reads. From then on until the worker is stopped, a kernel of the controller's sits on the device:
-what the worker has the device do meanwhile, for its next call, either interrupts that kernel or delays the one after it, and both are seen by
-the device's own clock, which a busy host does not disturb.
+is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after another:
+what the worker has the device do meanwhile, for its next call, makes some of them late. (A single kernel that stays on the device does not see
+it: the device does not turn to the other process in the moment before the next one.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -26,8 +26,10 @@ from bottega.runtime.launch import cuda
 THREADS = 1024
 SPINS_BETWEEN_LOOKS = 4096
 """How often to read the answer before looking at the time."""
-SITTING_NS, INTERRUPTED_NS = 20_000_000, 15_000
-"""How long the controller's kernel sits on the device at a time, and how long a step of it takes at most where nobody interrupts it."""
+LATE_NS = 15_000
+"""A kernel is late that comes so much later than usual: a device that turns to another process and back takes longer than this."""
+LAST_LOOKS = 20
+"""Empty kernels after the worker was stopped: the device may still have its work in the queue."""
 
 # All words are saved before any is overwritten: random blocks may overlap.
 SOURCE = """
@@ -55,23 +57,9 @@ extern "C" __global__ void __launch_bounds__(1024) apply_if_flagged(
     do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begun < (unsigned long long)hold_ns);
 }
 
-extern "C" __global__ void sit(
-    const volatile long long* stop, long long number, long long longest_ns, long long gap_ns, volatile long long* seen)
+extern "C" __global__ void only_answer(volatile long long* answer, long long number)
 {
-    unsigned long long begun, last, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
-    long long lost = 0;
-    last = begun;
-    do {
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-        if ((long long)(now - last) > gap_ns) lost += now - last;
-        last = now;
-    } while (*stop != number && (long long)(now - begun) < longest_ns);
-    seen[0] = lost;
-    seen[1] = begun;
-    seen[2] = now;
-    __threadfence_system();
-    seen[3] = number;
+    *answer = number;
     __threadfence_system();
 }
 """
@@ -104,11 +92,8 @@ class Barrier:
         self._answer = torch.zeros(1, dtype=torch.int64, pin_memory=True)
         self._seen = ctypes.c_longlong.from_address(self._answer.data_ptr())
         self._number = 0
-        self._host = torch.zeros(5, dtype=torch.int64, pin_memory=True)
-        self._stop = ctypes.c_longlong.from_address(self._host.data_ptr())
-        self._sat = (ctypes.c_longlong * 4).from_address(self._host.data_ptr() + 8)
         self._quickest = 10**9
-        """Nanoseconds from the end of one kernel that sits on the device to the beginning of the next, where there is nothing between."""
+        """Nanoseconds from the launch of an empty kernel to its answer, at best."""
 
     def apply(self, target: BarrierTarget, expected: int, hold_ns: int, deadline: float) -> bool:
         """Launch the kernel and wait for its answer: whether the flag had the expected value. If so, the target was saved and overwritten, and
@@ -132,28 +117,21 @@ class Barrier:
         return self._was_flagged(deadline)
 
     def watch(self, over: Callable[[], bool], deadline: float) -> int:
-        """Sit on the device until it is `over`, and once more for a moment. Returns how many nanoseconds it did something else meanwhile."""
-        begun, late, ending, ended_at = time.monotonic(), 0, False, 0
-        while True:
-            last = ending
+        """Launch empty kernels one after another until it is `over`, and some more. Returns how many nanoseconds they were late by: the device did
+        something else meanwhile."""
+        waits: list[int] = []
+        last = 0
+        while last < LAST_LOOKS:
+            last += bool(last or over())
             self._number += 1
-            self._stop.value = self._number if last else 0
-            addresses = self._host.data_ptr(), self._host.data_ptr() + 8
-            self._kernels.sit(1, 1, addresses[0], self._number, SITTING_NS, INTERRUPTED_NS, addresses[1])
-            while self._sat[3] != self._number:
-                if not ending and over():
-                    ending, self._stop.value = True, self._number
-                if time.monotonic() > deadline:
-                    self._stop.value = self._number
-                    raise BarrierTimeout
-            late += self._sat[0]
-            if ended_at:
-                between = self._sat[1] - ended_at
-                self._quickest = min(self._quickest, between)
-                late += between - self._quickest
-            ended_at = self._sat[2]
-            if last:
-                return min(late, int(1e9 * (time.monotonic() - begun)))
+            launched = time.perf_counter_ns()
+            self._kernels.only_answer(1, 1, self._answer.data_ptr(), self._number)
+            self._was_flagged(deadline)
+            waits.append(time.perf_counter_ns() - launched)
+            if time.monotonic() > deadline:
+                raise BarrierTimeout
+        self._quickest = min(self._quickest, *waits)
+        return lateness(waits, self._quickest)
 
     def _was_flagged(self, deadline: float) -> bool:
         """Wait for the answer of the kernel that was launched last."""
@@ -171,6 +149,12 @@ class Barrier:
     def close(self) -> None:
         torch.cuda.synchronize()
         self.flag.close()
+
+
+def lateness(waits: Sequence[int], quickest: int) -> int:
+    """By how much the late ones of these are later than usual. A worker that delays most of them does not change what is usual."""
+    usual = min(sorted(waits)[len(waits) // 4], 2 * quickest)
+    return sum(wait - usual for wait in waits if wait > usual + LATE_NS)
 
 
 @functools.cache
