@@ -18,7 +18,7 @@ from pydantic import Field
 
 from bottega import __version__
 from bottega.core.candidate import SOURCE_LIMIT
-from bottega.core.errors import BottegaError, UsageError
+from bottega.core.errors import BottegaError, LibraryError, UsageError
 from bottega.core.verdict import Verdict
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.fingerprint import JUDGE_VERSION
@@ -107,7 +107,7 @@ def mcp_server(parts: McpParts) -> MCPServer:
     ) -> str:
         """What a verdict means, which rule was broken, and what to do next."""
         if verdict:
-            return explanation(_verdict_of(verdict))
+            return _explained(verdict)
         if verdict_id not in parts.verdicts:
             raise UsageError(f"no verdict {verdict_id!r} is known here (the last {REMEMBERED} are): judge the kernel again")
         return explanation(parts.verdicts[verdict_id])
@@ -143,7 +143,10 @@ def mcp_server(parts: McpParts) -> MCPServer:
     async def get_skill(name: Annotated[str, Field(max_length=80)]) -> str:
         """One skill card, whole: when it is sound, the technique, an example, what goes wrong, and every trial with its numbers."""
         library = parts.library()
-        return markdown(library.get(name), library.evidence.trials(name))
+        try:
+            return markdown(library.get(name), library.evidence.trials(name))
+        except LibraryError:  # its own words name the library's folder, which is nobody's business over HTTP
+            raise UsageError(f"no skill card is named {name!r}; search_skills finds names") from None
 
     @tool
     async def optimize_module(
@@ -179,6 +182,8 @@ def mcp_server(parts: McpParts) -> MCPServer:
             f"minutes={minutes:g}",
             f"kernels={kernels}",
         ]
+        if not parts.files:
+            options.append("summaries=0")  # what strangers' searches find is not proposed to the operator's library
 
         async def note(number: int, text: str) -> None:
             await ctx.report_progress(number, None, text)
@@ -217,8 +222,9 @@ def _token(ctx: Context[Any, Any]) -> Token:
     return token if isinstance(token, Token) else ANYONE
 
 
-def _verdict_of(text: str) -> Verdict:
+def _explained(text: str) -> str:
+    """Of a verdict from outside, which may hold anything in its fields."""
     try:
-        return Verdict.from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return explanation(Verdict.from_json(json.loads(text)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
         raise UsageError(f"that is no verdict as `bottega judge --json` prints it: {type(error).__name__}: {error}") from None
