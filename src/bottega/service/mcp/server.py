@@ -18,7 +18,7 @@ from pydantic import Field
 
 from bottega import __version__
 from bottega.core.candidate import SOURCE_LIMIT
-from bottega.core.errors import BottegaError, LibraryError, UsageError
+from bottega.core.errors import BottegaError, UsageError
 from bottega.core.verdict import Verdict
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.fingerprint import JUDGE_VERSION
@@ -27,10 +27,8 @@ from bottega.service.mcp.explain import explanation, profile, summary
 from bottega.service.mcp.optimizing import optimize_module as optimized
 from bottega.service.mcp.optimizing import refuse_backbone
 from bottega.service.mcp.parts import REMEMBERED, McpParts
+from bottega.service.mcp.skill_cards import SkillCards
 from bottega.service.tokens import ANYONE, Token
-from bottega.skills.agent_skills import markdown
-from bottega.skills.query import query_from_text
-from bottega.skills.retrieve import EVERY_STATE, Filter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +56,7 @@ PROFILE = "Where does its time go? Times of kernel, baselines and roofline floor
 
 def mcp_server(parts: McpParts) -> MCPServer:
     server = MCPServer("bottega", title="Bottega", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    judges = parts.judges
+    judges, cards = parts.judges, SkillCards(parts.library)
 
     def tool(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
         @wraps(function)
@@ -126,27 +124,12 @@ def mcp_server(parts: McpParts) -> MCPServer:
         count: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> list[dict[str, Any]]:
         """Techniques that were proved to help, best first: name, intent, state, and the uplift that was measured."""
-        library = parts.library()
-        hits = library.search(query_from_text(query), count, Filter(EVERY_STATE[:2], language or None, device or None))
-        rows = []
-        for hit in hits:
-            uplift = [trial.gain.point for trial in library.evidence.trials(hit.skill.name)]
-            told = {
-                "state": hit.skill.state.value,
-                "score": round(hit.score, 3),
-                "measured_uplift": [round(each, 3) for each in uplift],
-            }
-            rows.append({**hit.skill.header, **told})
-        return rows
+        return await cards.search(query, language, device, count)
 
     @tool
     async def get_skill(name: Annotated[str, Field(max_length=80)]) -> str:
         """One skill card, whole: when it is sound, the technique, an example, what goes wrong, and every trial with its numbers."""
-        library = parts.library()
-        try:
-            return markdown(library.get(name), library.evidence.trials(name))
-        except LibraryError:  # its own words name the library's folder, which is nobody's business over HTTP
-            raise UsageError(f"no skill card is named {name!r}; search_skills finds names") from None
+        return await cards.text(name)
 
     @tool
     async def optimize_module(
