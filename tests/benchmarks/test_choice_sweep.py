@@ -6,8 +6,8 @@ import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 import choice_sweep
+import pytest
 from choice_sweep import measured, rows_of, table, tasks_of
 from choice_tasks import FUSED, SweepTask
 
