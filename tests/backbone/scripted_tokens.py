@@ -27,6 +27,9 @@ class ByteTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return bytes(token for token in ids if token < END).decode("utf-8", "replace")
 
+    def mark(self, text: str) -> list[int]:
+        return self.encode(text)
+
     def conversation(self, messages: Sequence[Message]) -> list[int]:
         ids: list[int] = []
         for message in messages:

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.barrier import Barrier, BarrierTimeout
+from bottega.judge.barrier import Barrier, BarrierTimeout, lateness
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import TensorSpec, lay_out
 
-pytestmark = pytest.mark.gpu
+gpu = pytest.mark.gpu
 
 NONCE = (1 << 51) + 12345
 
@@ -45,6 +45,7 @@ def applied(barrier: Barrier, poison: Poison) -> bool:
     return barrier.apply(poison, NONCE, 1000, time.monotonic() + 10)
 
 
+@gpu
 def test_without_the_flag_nothing_happens(barrier: Barrier, inputs: Arena) -> None:
     before, poison = inputs.base.clone(), Poison(inputs, specs(), read_only=False)
     assert not applied(barrier, poison)
@@ -53,6 +54,7 @@ def test_without_the_flag_nothing_happens(barrier: Barrier, inputs: Arena) -> No
     assert torch.equal(inputs.base, before)
 
 
+@gpu
 def test_with_the_flag_the_inputs_are_poisoned_and_can_be_restored(barrier: Barrier, inputs: Arena) -> None:
     before, poison = inputs.base.clone(), Poison(inputs, specs(), read_only=False)
     write(barrier, NONCE)
@@ -63,6 +65,7 @@ def test_with_the_flag_the_inputs_are_poisoned_and_can_be_restored(barrier: Barr
     assert torch.equal(inputs.base, before)
 
 
+@gpu
 def test_inputs_that_are_still_needed_are_left_alone(barrier: Barrier, inputs: Arena) -> None:
     before = inputs.base.clone()
     write(barrier, NONCE)
@@ -71,6 +74,7 @@ def test_inputs_that_are_still_needed_are_left_alone(barrier: Barrier, inputs: A
     assert torch.equal(inputs.base, before)
 
 
+@gpu
 def test_the_flag_counts_in_the_order_of_the_work(barrier: Barrier, inputs: Arena) -> None:
     """What was enqueued before it is over when it is found."""
     done = torch.zeros(1, dtype=torch.int64, device="cuda")
@@ -81,6 +85,7 @@ def test_the_flag_counts_in_the_order_of_the_work(barrier: Barrier, inputs: Aren
     assert done.item() == 1
 
 
+@gpu
 def test_work_that_begins_while_the_device_is_watched_makes_it_late(barrier: Barrier) -> None:
     def watched(work: int) -> int:
         answers = iter([False] * 20 + [True])
@@ -97,6 +102,17 @@ def test_work_that_begins_while_the_device_is_watched_makes_it_late(barrier: Bar
     assert watched(20_000_000) > 2_000_000 > idle
 
 
+@gpu
 def test_a_device_is_not_watched_for_ever(barrier: Barrier) -> None:
     with pytest.raises(BarrierTimeout):
         barrier.watch(lambda: False, time.monotonic() + 0.1)
+
+
+def test_a_busy_host_is_not_late_and_work_for_another_call_is() -> None:
+    slow_host = [9_000, 14_000, 11_000, 17_000, 12_000, 20_000, 10_000, 13_000] * 5
+    assert lateness(slow_host, quickest=9_000) == 0
+    assert 120_000 < lateness([*slow_host, 140_000], quickest=9_000) < 140_000
+
+
+def test_a_worker_that_delays_nearly_all_does_not_become_usual() -> None:
+    assert lateness([60_000] * 40 + [10_000] * 5, quickest=9_000) > 40 * 40_000

@@ -32,6 +32,7 @@ from bottega.service.skill_search import SkillSearch
 from bottega.service.store import Store
 from bottega.service.tokens import NoTokens, TokenFile, add_token
 
+OWN = TokenLimits(own_tasks=True)
 TASK = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 
 

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import socket
-import sqlite3
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from scripted import TASK, Running, ScriptedJudge, served
-from waiting import until
+from scripted import OWN, TASK, Running, served
 
-from bottega.service import dispatcher, http_guard, serving
-from bottega.service.dashboard.app import dashboard_app
-from bottega.service.dispatcher import Keeping
-from bottega.service.limits import TokenLimits
 from bottega.tasks.load import load_task
-
-OWN = TokenLimits(own_tasks=True)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with served(tmp_path_factory.mktemp("server"), {"alice": OWN, "bob": OWN, "guest": TokenLimits(source_kib=1)}) as running:
-        yield running
 
 
 def test_a_verdict_is_given_at_once_or_by_its_id(server: Running) -> None:
@@ -97,42 +78,6 @@ def test_what_cannot_be_judged_is_refused_with_the_reason(server: Running, body:
     assert given == status and word in found["error"], found
 
 
-def test_bodies_are_bounded_by_the_token_before_they_are_read(server: Running) -> None:
-    body = {"task": {"id": "builtin:star_relu"}, "candidate": {"source": "x" * 1025}}
-    status, _, found = server.ask("POST", "/v1/verdicts", body, "guest")
-    assert status == 413 and "1 KiB" in found["error"]
-    with socket.create_connection(server.url.removeprefix("http://").split(":")) as raw:  # type: ignore[arg-type]
-        head = f"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['guest']}\r\nContent-Type: application/json\r\n"
-        raw.sendall(f"{head}Content-Length: 999999999\r\n\r\n".encode())
-        assert b" 413 " in raw.recv(1000), "answered before anything of the body was sent"
-
-
-def test_without_a_valid_token_nothing_is_told(server: Running) -> None:
-    _, found = server.post("judge 0 secret", "alice")
-    paths = [
-        "/v1/devices",
-        "/v1/skills?q=x",
-        "/metrics",
-        f"/v1/verdicts/{found['id']}",
-        "/v1/verdicts",
-        "/v1/tasks",
-        "/nothing",
-    ]
-    for path in paths:
-        for header in ({}, {"Authorization": "Bearer alice.wrong"}, {"Authorization": "Basic !"}, {"Authorization": "x"}):
-            status, headers, told = server.ask("GET", path, headers=header)
-            assert status == 401 and "token" in told["error"] and headers["WWW-Authenticate"]
-    assert server.ask("GET", f"/v1/verdicts/{found['id']}", token="bob")[0] == 404, "others' requests do not exist"
-    assert server.ask("DELETE", f"/v1/verdicts/{found['id']}", token="bob")[0] == 404
-    for path in ("/healthz", "/docs", "/openapi.json", "/"):
-        assert server.ask("GET", path)[0] == 200
-
-
-def test_a_browser_may_send_the_token_as_a_password(server: Running) -> None:
-    basic = base64.b64encode(f"alice:{server.tokens['alice']}".encode()).decode()
-    assert server.ask("GET", "/v1/devices", headers={"Authorization": f"Basic {basic}"})[0] == 200
-
-
 def test_tasks_of_ones_own_need_permission_and_known_ones_do_not(server: Running) -> None:
     status, _, found = server.ask("POST", "/v1/verdicts", {"task": {"source": TASK}, "candidate": {"source": "x"}}, "guest")
     assert status == 403 and "own_tasks" in found["error"]
@@ -166,26 +111,6 @@ def test_a_task_that_cannot_be_run_has_a_report_that_says_so(server: Running) ->
     assert found["report"] == {"fit": False, "problems": [{"name": "unusable", "detail": "mine.py: is broken"}], "facts": {}}
     assert server.ask("GET", f"/v1/tasks/check/{found['id']}", token="alice")[2]["report"] == found["report"]
     assert server.ask("GET", f"/v1/verdicts/{found['id']}", token="alice")[0] == 404
-
-
-def test_a_judge_that_breaks_is_told_and_the_request_may_be_sent_again(server: Running) -> None:
-    for word, reason in (("crash", "the judge broke"), ("bug", "please report it")):
-        _, found = server.post(f"{word} 0 x", "alice")
-        assert found["state"] == "failed" and reason in found["error"]
-        server.post(f"{word} 0 x", "alice")
-        assert server.judge.asked.count(f"{word} 0 x") == 2
-
-
-def test_cancelling_frees_the_lane_also_of_one_that_runs(server: Running) -> None:
-    _, running = server.post("hang 0 a", "alice", wait=0)
-    until(lambda: "hang 0 a" in server.judge.asked)
-    _, waits = server.post("hang 0 b", "alice", wait=0)
-    assert waits["state"] == "queued" and waits["ahead"] == 0
-    for one in (waits, running):
-        status, _, found = server.ask("DELETE", f"/v1/verdicts/{one['id']}", token="alice")
-        assert status == 200 and found["state"] == "cancelled"
-    assert server.post("judge 0 next", "bob")[1]["state"] == "done"
-    assert "hang 0 b" not in server.judge.asked
 
 
 def test_events_tell_every_state_and_end_with_the_verdict(server: Running) -> None:
@@ -248,180 +173,3 @@ def test_the_servers_tasks_are_listed_by_names_that_can_be_sent(server: Running)
             body = {"task": {"id": name}, "candidate": {"source": "judge 0 listed"}}
             assert server.ask("POST", "/v1/verdicts?wait=20", body, "guest")[0] == 200, row
     assert server.ask("GET", "/v1/tasks?device=tpu", token="guest")[0] == 422
-
-
-def test_a_text_that_is_no_unicode_is_refused(server: Running) -> None:
-    raw = b'{"task": {"id": "builtin:star_relu"}, "candidate": {"source": "judge 0 \\ud800"}}'
-    status, _, found = server.ask("POST", "/v1/verdicts?wait=20", raw, "alice")
-    assert status == 422 and "candidate.source" in found["error"]
-
-
-def test_a_slow_sender_holds_nobody_up(server: Running) -> None:
-    host, port = server.url.removeprefix("http://").split(":")
-    slow = [socket.create_connection((host, int(port))) for _ in range(50)]
-    for raw in slow[:25]:
-        raw.sendall(b"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\n")
-    for raw in slow[25:]:
-        raw.sendall(f"POST /v1/verdicts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['alice']}\r\n".encode())
-        raw.sendall(b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
-    assert server.post("judge 0 meanwhile", "bob")[1]["state"] == "done"
-    for raw in slow:
-        raw.close()
-
-
-def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_guard.HttpGuard.__init__, "__defaults__", (0.2, http_guard.OPEN_TO_ALL))
-    with served(tmp_path) as running:
-        host, port = running.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as raw:
-            raw.sendall(
-                b"POST /v1/verdicts HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
-            )
-            raw.settimeout(20)
-            assert b" 408 " in raw.recv(1000)
-
-
-def test_too_much_is_told_with_the_time_to_come_back(tmp_path: Path) -> None:
-    limits = {
-        "often": TokenLimits(own_tasks=True, requests_per_minute=2),
-        "many": TokenLimits(own_tasks=True, queue_share=0.5),
-        "wide": TokenLimits(own_tasks=True, connections=1),
-        "long": TokenLimits(own_tasks=True, seconds=0.3),
-        "spent": TokenLimits(own_tasks=True, seconds_per_hour=0.1),
-    }
-    with served(tmp_path, limits, keeping=Keeping(queue=4, grace=0.0)) as running:
-        assert [running.post("judge 0 x", "often")[0] for _ in range(3)] == [200, 200, 429]
-        status, headers, found = running.ask("GET", "/v1/devices", token="often")
-        assert status == 429 and 1 <= int(headers["Retry-After"]) <= 61 and "2 requests a minute" in found["error"]
-        _, found = running.post("hang 0 x", "wide", wait=0)
-        host, port = running.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as stream:
-            head = f"GET /v1/verdicts/{found['id']}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {running.tokens['wide']}\r\n\r\n"
-            stream.sendall(head.encode())
-            assert b" 200 " in stream.recv(100)
-            assert running.ask("GET", "/v1/devices", token="wide")[0] == 429
-        until(lambda: running.ask("DELETE", f"/v1/verdicts/{found['id']}", token="wide")[0] == 200)
-        _, found = running.post("hang 0 x", "long")
-        assert found["state"] == "failed" and "0.3 s" in found["error"]
-        assert running.post("judge 0.2 x", "spent")[0] == 200
-        assert running.post("judge 0.2 y", "spent")[0] == 429
-        running.post("hang 0 first", "many", wait=0)
-        until(lambda: "hang 0 first" in running.judge.asked)
-        assert [running.post(f"judge 0 {number}", "many", wait=0)[0] for number in range(3)] == [202, 202, 429]
-
-
-def test_nobody_starves_behind_a_token_with_many_requests(tmp_path: Path) -> None:
-    with served(tmp_path, {"alice": OWN, "bob": OWN}) as running:
-        _, first = running.post("hang 0 first", "alice", wait=0)
-        until(lambda: running.judge.asked)
-        for number in range(20):
-            running.post(f"judge 0.01 a{number}", "alice", wait=0)
-        running.post("judge 0 b", "bob", wait=0)
-        running.post("judge 0 urgent", "alice", wait=0, priority=5)
-        running.ask("DELETE", f"/v1/verdicts/{first['id']}", token="alice")
-        assert running.post("judge 0 b", "bob")[1]["state"] == "done"
-        assert running.judge.asked[:3] == ["hang 0 first", "judge 0 urgent", "judge 0 b"]
-
-
-def test_without_tokens_only_names_of_this_machine_are_answered(tmp_path: Path) -> None:
-    with served(tmp_path) as running:
-        assert running.ask("GET", "/v1/devices")[0] == 200
-        assert running.ask("GET", "/v1/devices", headers={"Host": "evil.example:80"})[0] == 403, "a name that was pointed here"
-        plain = {"Content-Type": "text/plain"}
-        body = {"task": {"source": TASK}, "candidate": {"source": "judge 0 x"}}
-        assert running.ask("POST", "/v1/verdicts", body, headers=plain)[0] == 415, "what any page may send without asking"
-        assert running.post("judge 0 x")[0] == 200
-
-
-def test_a_clean_stop_keeps_what_waits_and_what_ran(tmp_path: Path) -> None:
-    with served(tmp_path) as running:
-        running.post("hang 0 ran", wait=0)
-        until(lambda: running.judge.asked)
-        running.post("judge 0 waited", wait=0)
-    assert running.judge.closed
-    judge = ScriptedJudge()
-    with served(tmp_path, judge=judge) as running:
-        until(lambda: "hang 0 ran" in judge.asked)
-        _, found = running.post("hang 0 ran", wait=0)
-        assert found["state"] == "running"
-        running.ask("DELETE", f"/v1/verdicts/{found['id']}")
-        assert running.post("judge 0 waited")[1]["verdict"]["diagnosis"] == "judge 0 waited"
-        assert judge.asked == ["hang 0 ran", "judge 0 waited"]
-
-
-def test_a_waiting_client_is_answered_when_the_server_stops(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        with served(tmp_path) as running:
-            waits = pool.submit(running.post, "hang 0 x", wait=100)
-            until(lambda: running.judge.asked)
-            time.sleep(0.05)
-        status, found = waits.result(20)
-        assert status == 202 and found["state"] == "running"
-
-
-def test_a_full_disk_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "STORE_SECONDS", 0.02)
-    with served(tmp_path) as running:
-        store, full = running.dispatcher.store, sqlite3.OperationalError("database or disk is full")
-        for name in ("accept", "start", "finish"):
-            kept, failures = getattr(store, name), iter((full, full))
-
-            def failing(*arguments: Any, kept: Any = kept, failures: Iterator[Exception] = failures, **more: Any) -> Any:
-                if (failure := next(failures, None)) is not None:
-                    raise failure
-                return kept(*arguments, **more)
-
-            monkeypatch.setattr(store, name, failing)
-        status, headers, found = running.ask(
-            "POST", "/v1/verdicts", {"task": {"source": TASK}, "candidate": {"source": "judge 0 x"}}
-        )
-        assert status == 503 and headers["Retry-After"] == "10" and "disk" not in found["error"]
-        assert running.post("judge 0 x")[0] == 503
-        assert running.post("judge 0 x")[1]["verdict"]["diagnosis"] == "judge 0 x"
-        assert running.judge.asked == ["judge 0 x"]
-
-
-def test_the_dashboard_stands_behind_the_same_gate(tmp_path: Path) -> None:
-    with served(tmp_path, {"alice": OWN}, dashboard=dashboard_app([tmp_path])) as running:
-        assert running.ask("GET", "/")[0] == running.ask("GET", "/static/dashboard.css")[0] == 401
-        status, headers, page = running.ask("GET", "/", token="alice")
-        assert status == 200 and headers["Content-Type"].startswith("text/html") and "Runs" in page
-        assert running.ask("GET", "/run/nothing", token="alice")[0] == 404
-        assert running.post("judge 0 beside it", "alice")[1]["state"] == "done"
-
-
-def test_many_items_are_refused_at_once(server: Running) -> None:
-    """With a sentence for each of them nobody else would be answered meanwhile."""
-    for settings in ({"baselines": [1] * 50_000}, {f"k{number}": 1 for number in range(20_000)}):
-        body = {"task": {"id": "x"}, "candidate": {"source": "x"}, "settings": settings}
-        status, _, told = server.ask("POST", "/v1/verdicts", body, "alice")
-        assert status == 422 and "more than 64" in told["error"] and len(told["error"]) < 300
-
-
-def test_a_connection_that_trickles_after_its_answer_is_closed(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "KEPT_SECONDS", 0.5)
-    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.1)
-    host, _, port = server.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as sent:
-        sent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert sent.recv(4096).startswith(b"HTTP/1.1 200")
-        sent.sendall(b"G")
-        while sent.recv(4096):
-            pass
-
-
-def test_a_judge_that_has_more_lanes_later_is_asked_more(tmp_path: Path) -> None:
-    """As a cluster has that a machine joins; and fewer when one leaves."""
-    with served(tmp_path) as server:
-        for number in range(3):
-            server.post(f"hang 0 {number}", wait=0)
-        until(lambda: server.dispatcher.running("cpu") == 1)
-        server.judge.lanes = 3
-        until(lambda: server.dispatcher.running("cpu") == 3)
-        server.judge.lanes = 1
-        for id in [record.record.id for record in server.dispatcher._running.values()]:
-            server.ask("DELETE", f"/v1/verdicts/{id}")
-        for number in range(3):
-            server.post(f"judge 0.2 {number}", wait=0)
-        until(lambda: len(server.judge.asked) == 4)
-        assert server.dispatcher.running("cpu") <= 1

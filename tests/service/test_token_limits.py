@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ScriptedJudge, served
+from scripted import OWN, ScriptedJudge, served
 from waiting import until
 
 from bottega.service import dispatcher, tokens
 from bottega.service.limits import TokenLimits
 from bottega.service.usage import Usage
-
-OWN = TokenLimits(own_tasks=True)
 
 
 @pytest.fixture(autouse=True)

@@ -111,6 +111,30 @@ def compared(made: Any, options: dict[str, Any], ranks: Ranks, folder: Path) -> 
     }
 
 
+def on_one_gpu(folder: Path) -> None:
+    """A mesh of one GPU: bf16, flash attention, compiled layers and the CPU's memory, without a second rank to sum with."""
+    dist.init_process_group("cpu:gloo,cuda:nccl", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    shape = {"hidden_size": 64, "intermediate_size": 128}
+    found = {}
+    for name, offload in (("gpu", False), ("gpu offload", True)):
+        config = config_of({"offload": offload}).model_copy(update={"model": ModelSettings(device="cuda")})
+        ranks = Ranks(0, 1, dist.new_group(backend="gloo"))
+        alone, losses = updates(Learner.begin(config, tiny_llama(**shape).cuda()), 0, 1)
+        many = Learner.begin(config, tiny_llama(**shape), ranks)
+        own, sharded = updates(many, 0, 1)
+        many.show()
+        many.save(folder / name)
+        many.load(folder / name)
+        before = {key: value.detach() for key, value in tiny_llama(**shape).named_parameters()}
+        alone = {key: value.cpu() for key, value in alone.items()}
+        found[name] = {
+            "weights": apart(own, alone) / apart(alone, before),
+            "losses": max(abs(a - b) for a, b in zip(losses, sharded)),
+        }
+    (folder / "found.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
 def rank_main(rank: int, folder: Path, cases: list[str]) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
@@ -137,6 +161,9 @@ def rank_main(rank: int, folder: Path, cases: list[str]) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
+    if sys.argv[2:] == ["gpu"]:
+        on_one_gpu(folder)
+        return
     fork = multiprocessing.get_context("fork")
     ranks = [fork.Process(target=rank_main, args=(rank, folder, sys.argv[2:]), daemon=True) for rank in range(4)]
     for rank in ranks:

@@ -30,7 +30,7 @@ def dashboard_command(
         Path | None, typer.Option(metavar="FILE", help="Write the one run DIR into this HTML file, and serve nothing.")
     ] = None,
 ) -> None:
-    """Watch runs in a browser: searches, benchmarks, training, data and skill libraries, while they grow.
+    """Watch runs in a browser: searches, benchmarks, training, data, lineages and skill libraries, while they grow.
 
         bottega dashboard runs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +32,8 @@ def judge_command(
     more: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[check=NAME]...", help="A rule of your own, module:function, that may reject; several are allowed."
+            metavar="[check=NAME|profile=true]...",
+            help="check: a rule of your own, module:function, that may reject; several are allowed. profile: say where the time goes.",
         ),
     ] = None,
     device: Annotated[
@@ -72,14 +74,19 @@ def judge_command(
 
         bottega judge builtin:star_relu kernel.py --server https://judge.example.org --device cuda
 
+    With where the time goes, against what the device could do: threads and vectors on a CPU, each kernel's shape and occupancy on a GPU:
+
+        bottega judge builtin:star_relu examples/star_relu.py profile=true
+
     Exit code 0 for a correct and honest candidate, 1 for any other verdict, 2 for wrong usage or an unusable task.
     """
     baselines = parse_baselines(baseline)
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
     checks = tuple(word.removeprefix("check=") for word in more or () if word.startswith("check="))
-    if len(checks) < len(more or ()):
-        raise UsageError(f"{(more or [''])[0]!r}: after the candidate only check=NAME may follow")
+    others = [word for word in more or () if not word.startswith("check=")]
+    if others not in ([], ["profile=true"], ["profile=false"]):
+        raise UsageError(f"{others[0]!r}: after the candidate only check=NAME and profile=true may follow")
     wanted = read_candidate(candidate)
     options: dict[str, Any] = {
         "baselines": baselines,
@@ -88,6 +95,7 @@ def judge_command(
         "require_kernel": require_kernel,
         "timeout": timeout,
         "training": {"train": True, "eval": False}.get(mode),
+        "profile": others == ["profile=true"],
     }
     if server is not None and (require_sandbox or checks):
         raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
@@ -170,6 +178,8 @@ def show(verdict: Verdict, title: str) -> None:
         table.add_row("error", f"{verdict.error['candidate']:.2g} (the reference's own: {verdict.error['reference']:.2g})")
     if verdict.coverage.get("share") is not None:
         table.add_row("own kernels", f"{verdict.coverage['share']:.0%} of the work")
+    for name, text in profile_rows(verdict.profile):
+        table.add_row(name, text)
     for violation in verdict.violations:
         table.add_row("violation", Text(violation.name, "red"))
     for note in verdict.notes:
@@ -180,3 +190,22 @@ def show(verdict: Verdict, title: str) -> None:
     console.print(Panel(table, title=Text(one_line(title)), title_align="left", border_style=colour))
     if verdict.diagnosis:
         console.print(verdict.diagnosis)
+
+
+def profile_rows(profile: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Of a verdict's profile, what is known."""
+    if profile.get("gbs"):
+        yield "memory", f"{profile['gbs']:g} of {profile['peak_gbs'] or 0:g} GB/s"
+    if profile.get("gflops"):
+        yield "arithmetic", f"{profile['gflops']:g} of {profile['peak_gflops'] or 0:g} GFLOP/s"
+    if profile.get("threads"):
+        yield "threads", f"{profile['threads']:g} of {profile['cores']}"
+    if profile.get("vector_share") is not None:
+        widest = f", up to {profile['vector_bits']} bits" if profile["vector_bits"] else ""
+        yield "vectors", f"{profile['vector_share']:.0%} of its instructions{widest}"
+    for kernel in profile.get("kernels", ()):
+        limit = f", {kernel['occupancy']:.0%} occupancy by {kernel['limited_by']}" if kernel["occupancy"] is not None else ""
+        spilled = f", {kernel['local_bytes']} bytes spilled" if kernel["local_bytes"] else ""
+        yield one_line(kernel["name"], 40), f"{kernel['us']:g} us, {kernel['registers']} registers{limit}{spilled}"
+    if profile.get("gaps_us"):
+        yield "launch gaps", f"{profile['gaps_us']:g} us"

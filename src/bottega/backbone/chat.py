@@ -104,6 +104,10 @@ class Tokenizer(Protocol):
         """The ids of a conversation, ready for the model's next answer."""
         ...
 
+    def mark(self, text: str) -> list[int]:
+        """As `encode`, for text of ours: what spells a special token is one."""
+        ...
+
 
 class TokenBackbone(Protocol):
     name: str

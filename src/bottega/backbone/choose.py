@@ -27,7 +27,8 @@ FORMS = """\
   server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
   scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`
   NAME:… or module:Name:…      one of an installed package, or of a module of yours
-Options of local and vllm may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192"""
+Options may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192, and of all three
+server:MODEL@URL?thinking=no, or ?thinking_tokens=4096 as a limit for thoughts"""
 
 
 BACKBONES = Plugins(
@@ -54,7 +55,7 @@ def open_backbone(spec: str, **options: Any) -> Client:
         unknown = spec.strip().partition(":")[0]
         raise UsageError(f"no backbone is called {unknown!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
     opener = BACKBONES.load(form)
-    if form not in ("server", "scripted"):  # a server's address may have a question mark of its own
+    if form != "scripted":
         rest, options = rest.partition("?")[0], {**_asked(rest, opener), **options}
     return _called(opener, form, rest, options)
 
@@ -98,15 +99,17 @@ def _local(
     revision: str | None = None,
     slots: int | None = None,
     cache_tokens: int | None = None,
+    thinking: bool | None = None,
+    thinking_tokens: int | None = None,
 ) -> Client:
-    """A model in this process. What the options mean, `loading.load` and `LocalBackbone` say."""
+    """A model in this process. What the options mean, `loading.load`, `LocalBackbone` and `TokenClient` say."""
     try:
         from bottega.backbone.local import LocalBackbone
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
-    running = {"slots": slots, "cache_tokens": cache_tokens}
-    return TokenClient(LocalBackbone.open(name, **loading, **running))
+    running = {"slots": slots, "cache_tokens": cache_tokens, "thinking": thinking}
+    return TokenClient(LocalBackbone.open(name, **loading, **running), thinking_tokens)
 
 
 def _vllm(
@@ -119,6 +122,8 @@ def _vllm(
     memory: float | None = None,
     graphs: bool = True,
     attention: str | None = None,
+    thinking: bool | None = None,
+    thinking_tokens: int | None = None,
 ) -> Client:
     """vLLM's engine in this process; what the options mean, `VllmBackbone.open` says."""
     try:
@@ -126,7 +131,8 @@ def _vllm(
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     sizes: dict[str, Any] = {"slots": slots, "memory": memory, "context": context}
-    return TokenClient(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
+    options: dict[str, Any] = {"revision": revision, "graphs": graphs, "attention": attention, "thinking": thinking}
+    return TokenClient(VllmBackbone.open(name, dtype=dtype, **options, **sizes), thinking_tokens)
 
 
 def _server(
@@ -137,6 +143,8 @@ def _server(
     concurrency: int = 8,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
+    thinking: bool | None = None,
+    thinking_tokens: int | None = None,
 ) -> Client:
     parts = server_parts(rest)
     if parts is None:
@@ -149,6 +157,8 @@ def _server(
         concurrency=concurrency,
         ledger=ledger,
         limit_field=limit_field,
+        thinking=thinking,
+        thinking_tokens=thinking_tokens,
     )
     return ChatClient(backbone)
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, TokenRequest, Usage
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage
 from bottega.backbone.ledger import MESSAGE_TOKENS
 from bottega.backbone.reply import ContextError
+from bottega.backbone.thinking import complete_within
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,9 @@ class ChatClient:
 class TokenClient:
     """Speaks through a `TokenBackbone`: writes the conversation as ids, and reads the drawn ids back as text."""
 
-    def __init__(self, backbone: TokenBackbone) -> None:
-        self.backbone = backbone
+    def __init__(self, backbone: TokenBackbone, thinking_tokens: int | None = None) -> None:
+        """`thinking_tokens`: how long a model may think before it is made to answer; none is no limit but that of the answer."""
+        self.backbone, self.thinking_tokens = backbone, thinking_tokens
         self.name, self.context = backbone.name, backbone.tokenizer.context
 
     def count_tokens(self, text: str) -> int:
@@ -75,12 +77,13 @@ class TokenClient:
     async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         prompt_ids = tuple(self.backbone.tokenizer.conversation(messages))
         fitting = fitted(sampling, len(prompt_ids), self.context, self.name)
-        (drawn,) = await self.backbone.complete([TokenRequest(prompt_ids, fitting)])
+        found = await complete_within(self.backbone, prompt_ids, fitting, self.thinking_tokens)
+        drawn = found.answer
         return Generation(
-            text=self.backbone.tokenizer.decode(drawn.output_ids),
-            usage=Usage(len(prompt_ids), len(drawn.output_ids)),
+            text=self.backbone.tokenizer.decode(found.cut + drawn.output_ids),
+            usage=Usage(len(prompt_ids), len(found.cut) + len(drawn.output_ids)),
             stop_reason=drawn.stop_reason,
-            prompt_ids=prompt_ids,
+            prompt_ids=prompt_ids + found.cut,
             output_ids=drawn.output_ids,
             logprobs=drawn.logprobs,
             policy_version=drawn.policy_version,

@@ -46,9 +46,10 @@ class LoadedModel:
 
 def load(
     name: str = EMBEDDED, *, device: str | None = None, dtype: str = "auto", lora: Lora | None = None, adapter: str | Path | None = None,
-    context: int | None = None, revision: str | None = None,
+    context: int | None = None, revision: str | None = None, thinking: bool | None = None,
 ) -> LoadedModel:  # fmt: skip
-    """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA."""
+    """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA. `thinking`: on
+    or off by the model's chat template, where that knows `enable_thinking`; none leaves it to the template."""
     _require("transformers", "transformers")
     device = _device(device)
     kind = _dtype(dtype, device)
@@ -64,16 +65,18 @@ def load(
             model = _adapted(model, lora, adapter)
         model = cast(model.to(device), kind) if is_embedded(name) else model.to(device)
     model.eval()
-    return LoadedModel(called, model, tokenizer_of(name, tokenizer, model.config, model.generation_config, context))
+    return LoadedModel(called, model, tokenizer_of(name, tokenizer, model.config, model.generation_config, context, thinking))
 
 
-def tokenizer_of(name: str, inner: Any, config: Any, generation_config: Any, context: int | None) -> HuggingFaceTokenizer:
+def tokenizer_of(
+    name: str, inner: Any, config: Any, generation_config: Any, context: int | None, thinking: bool | None = None
+) -> HuggingFaceTokenizer:
     """With the context and the ends of answers that a model's configuration names."""
     most = int(getattr(config, "max_position_embeddings", 0) or inner.model_max_length)
     if context is not None and not 1 < context <= most:
         raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
     ends = [id for each in (generation_config, config) for id in end_ids(getattr(each, "eos_token_id", None))]
-    tokenizer = HuggingFaceTokenizer(inner, context or most, ends)
+    tokenizer = HuggingFaceTokenizer(inner, context or most, ends, {} if thinking is None else {"enable_thinking": thinking})
     if not tokenizer.ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
     return tokenizer

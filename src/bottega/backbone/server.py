@@ -95,9 +95,12 @@ class ServerBackbone:
         retries: int = 5,
         ledger: Ledger | None = None,
         limit_field: LimitField = "max_tokens",
+        thinking: bool | None = None,
+        thinking_tokens: int | None = None,
     ) -> None:
         """`timeout`: seconds without a byte; `deadline`: for one answer with all its retries. `limit_field`: newer commercial models want
-        `max_completion_tokens`; other servers may ignore that and never stop."""
+        `max_completion_tokens`; other servers may ignore that and never stop. `thinking` and `thinking_tokens` are asked in the words of vLLM
+        and SGLang; whether a budget is kept is the server's matter."""
         if concurrency < 1 or context < 1:
             raise UsageError(f"concurrency and context must be 1 or more, not {concurrency} and {context}")
         self.name, self.context = endpoint.model, context
@@ -105,6 +108,10 @@ class ServerBackbone:
         self.timeout, self.deadline, self.retries = timeout, deadline, retries
         self.ledger = ledger or Ledger()
         self.limit_field = limit_field
+        template = {"enable_thinking": thinking, "thinking_budget": thinking_tokens}
+        body = {"chat_template_kwargs": _said(template) or None, "thinking_token_budget": thinking_tokens}
+        self._extra = _said(body)
+        """What the official client does not know, and servers of open models do."""
         self._line: _Line | None = None
 
     def __repr__(self) -> str:
@@ -163,7 +170,7 @@ class ServerBackbone:
         request |= {"temperature": sampling.temperature, "top_p": 1.0}
         if sampling.seed is not None:
             request["seed"] = sampling.seed
-        return request
+        return {**request, "extra_body": self._extra} if self._extra else request
 
     def _likely(self, messages: Sequence[Message]) -> int:
         return sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
@@ -175,6 +182,10 @@ class ServerBackbone:
         if self._line.loop is not loop:
             raise BackboneError(f"{self!r} is in use by another event loop: open one for each")
         return self._line
+
+
+def _said(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Line:

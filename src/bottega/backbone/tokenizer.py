@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bottega.backbone.chat import Message
@@ -13,8 +13,11 @@ from bottega.core.errors import BackboneError
 class HuggingFaceTokenizer:
     """What a message says never becomes a special token: its text is broken up where it spells one."""
 
-    def __init__(self, tokenizer: Any, context: int, ends: Iterable[int] = ()) -> None:
-        self.inner = tokenizer
+    def __init__(
+        self, tokenizer: Any, context: int, ends: Iterable[int] = (), template: Mapping[str, Any] | None = None
+    ) -> None:
+        """`template`: arguments of the model's chat template, such as `enable_thinking`."""
+        self.inner, self.template = tokenizer, dict(template or {})
         self.context = context
         """How many tokens prompt and answer may have together."""
         own = () if tokenizer.eos_token_id is None else (int(tokenizer.eos_token_id),)
@@ -26,6 +29,9 @@ class HuggingFaceTokenizer:
     def encode(self, text: str) -> list[int]:
         """Plain text; what looks like a special token is spelled out, letter by letter."""
         return [int(i) for i in self.inner.encode(self._harmless(text), add_special_tokens=False)]
+
+    def mark(self, text: str) -> list[int]:
+        return [int(i) for i in self.inner.encode(text, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self.inner.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
@@ -52,7 +58,7 @@ class HuggingFaceTokenizer:
             raise BackboneError("the tokenizer has no chat template: use an instruct model, or give it a template")
         said = [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
         try:
-            return str(self.inner.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+            return str(self.inner.apply_chat_template(said, tokenize=False, add_generation_prompt=True, **self.template))
         except Exception as error:  # a template is foreign code: jinja2 raises what the template raises
             raise BackboneError(f"the model's chat template refused the conversation: {error}") from None
 

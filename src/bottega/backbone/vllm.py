@@ -48,10 +48,10 @@ class VllmBackbone(EngineBackbone):
     @classmethod
     def open(
         cls, name: str, *, dtype: str = "auto", context: int | None = None, revision: str | None = None, slots: int | None = None,
-        memory: float | None = None, graphs: bool = True, attention: str | None = None,
+        memory: float | None = None, graphs: bool = True, attention: str | None = None, thinking: bool | None = None,
     ) -> VllmBackbone:  # fmt: skip
         """A folder or a hub name. `memory`: share of the GPU. `graphs`: compile and record, a minute at the start. `attention`: one
-        of vLLM's back ends, if its own choice does not do."""
+        of vLLM's back ends, if its own choice does not do. `thinking`: as for `loading.load`."""
         _require()
         slots, memory = SLOTS if slots is None else slots, MEMORY if memory is None else memory
         if slots < 1 or not 0 < memory < 1:
@@ -69,7 +69,7 @@ class VllmBackbone(EngineBackbone):
             generation = GenerationConfig.from_pretrained(place, revision=revision)
         except OSError:  # not every model comes with one
             generation = None
-        tokenizer = tokenizer_of(name, inner, config, generation, context)
+        tokenizer = tokenizer_of(name, inner, config, generation, context, thinking)
         options: dict[str, Any] = {
             "dtype": dtype,
             "revision": revision,

@@ -86,6 +86,8 @@ class Verdict:
     """Of those that were measured, the one that is hardest to beat."""
     memory: dict[str, int] = field(default_factory=dict)
     """Most bytes of a GPU that were taken, by who took them; empty for small tasks and on a CPU."""
+    profile: dict[str, Any] = field(default_factory=dict)
+    """Where the time goes and what the bottleneck is, for a verdict that asked for it; see `judge/profile.py`. No part of the decision."""
 
     def to_json(self) -> dict[str, Any]:
         return {

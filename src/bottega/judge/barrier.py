@@ -5,7 +5,8 @@ behind that work, because the device finishes what one process has enqueued befo
 flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
 kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. The end of a delivery
 is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after another:
-what the worker has the device do meanwhile, for its next call, makes them late.
+what the worker has the device do meanwhile, for its next call, makes some of them late. (A single kernel that stays on the device does not see
+it: the device does not turn to the other process in the moment before the next one.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -25,6 +26,10 @@ from bottega.runtime.launch import cuda
 THREADS = 1024
 SPINS_BETWEEN_LOOKS = 4096
 """How often to read the answer before looking at the time."""
+LATE_NS = 15_000
+"""A kernel is late that comes so much later than usual: a device that turns to another process and back takes longer than this."""
+LAST_LOOKS = 20
+"""Empty kernels after the worker was stopped: the device may still have its work in the queue."""
 
 # All words are saved before any is overwritten: random blocks may overlap.
 SOURCE = """
@@ -88,7 +93,7 @@ class Barrier:
         self._seen = ctypes.c_longlong.from_address(self._answer.data_ptr())
         self._number = 0
         self._quickest = 10**9
-        """Nanoseconds from one empty kernel's answer to the next one's, on a device that does nothing else."""
+        """Nanoseconds from the launch of an empty kernel to its answer, at best."""
 
     def apply(self, target: BarrierTarget, expected: int, hold_ns: int, deadline: float) -> bool:
         """Launch the kernel and wait for its answer: whether the flag had the expected value. If so, the target was saved and overwritten, and
@@ -112,22 +117,21 @@ class Barrier:
         return self._was_flagged(deadline)
 
     def watch(self, over: Callable[[], bool], deadline: float) -> int:
-        """Launch empty kernels one after another until it is `over`, and once more. Returns how many nanoseconds they were late by: the device
-        did something else meanwhile."""
-        late, last = 0, time.perf_counter_ns()
-        ending = False
-        while not ending:
-            ending = over()
+        """Launch empty kernels one after another until it is `over`, and some more. Returns how many nanoseconds they were late by: the device did
+        something else meanwhile."""
+        waits: list[int] = []
+        last = 0
+        while last < LAST_LOOKS:
+            last += bool(last or over())
             self._number += 1
+            launched = time.perf_counter_ns()
             self._kernels.only_answer(1, 1, self._answer.data_ptr(), self._number)
             self._was_flagged(deadline)
-            now = time.perf_counter_ns()
-            self._quickest = min(self._quickest, now - last)
-            late += now - last - self._quickest
-            last = now
+            waits.append(time.perf_counter_ns() - launched)
             if time.monotonic() > deadline:
                 raise BarrierTimeout
-        return late
+        self._quickest = min(self._quickest, *waits)
+        return lateness(waits, self._quickest)
 
     def _was_flagged(self, deadline: float) -> bool:
         """Wait for the answer of the kernel that was launched last."""
@@ -145,6 +149,12 @@ class Barrier:
     def close(self) -> None:
         torch.cuda.synchronize()
         self.flag.close()
+
+
+def lateness(waits: Sequence[int], quickest: int) -> int:
+    """By how much the late ones of these are later than usual. A worker that delays most of them does not change what is usual."""
+    usual = min(sorted(waits)[len(waits) // 4], 2 * quickest)
+    return sum(wait - usual for wait in waits if wait > usual + LATE_NS)
 
 
 @functools.cache

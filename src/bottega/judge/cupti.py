@@ -1,6 +1,6 @@
 """Device time by kernel, straight from CUPTI: torch's profiler spends five seconds on its first start, this some milliseconds.
 
-Only three fields of a kernel record are read, at offsets that have not moved since CUDA 11: start, end and name.
+Only fields of a kernel record are read whose offsets have not moved since CUDA 11: times, name, registers, grid, block and memory.
 It runs in the candidate's process, so what it says about a candidate is evidence, not proof.
 """
 
@@ -11,13 +11,15 @@ import glob
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
 MOST_ROWS = 64
 _CONCURRENT_KERNEL = 10
 _BUFFER_BYTES = 1 << 20
-_START, _END, _NAME = 16, 24, 104
+_REGISTERS, _START, _END, _GRID, _SHARED, _LOCAL, _NAME = 6, 16, 24, 52, 76, 84, 104
 _RECORD_BYTES = 112
 
 _Request = ctypes.CFUNCTYPE(
@@ -30,11 +32,32 @@ class ProfilerMissing(Exception):
     """CUPTI is not here or refuses to start."""
 
 
-def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls: int = 1) -> dict[str, tuple[float, int]]:
-    """Microseconds and launches by demangled kernel name, over whatever `run` launches in so many equal calls."""
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One launch of a kernel, as CUPTI tells it."""
+
+    start_ns: int
+    end_ns: int
+    name: str
+    registers: int
+    """Of a thread."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    """Bytes of a block, static and dynamic."""
+    local: int
+    """Bytes of a thread in local memory: what was spilled, and arrays with computed indices."""
+
+    @property
+    def microseconds(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e3
+
+
+def launches_of(run: Callable[[], None], synchronize: Callable[[], None]) -> list[LaunchRecord]:
+    """Every kernel that `run` launches, in the order of their starts."""
     library = _library()
     buffers: dict[int, Any] = {}
-    records: list[tuple[int, str, float]] = []
+    records: list[LaunchRecord] = []
 
     def request(buffer: Any, size: Any, most: Any) -> None:
         memory = ctypes.create_string_buffer(_BUFFER_BYTES + 8)
@@ -47,9 +70,7 @@ def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls
         while library.cuptiActivityGetNextRecord(ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)) == 0:
             data = ctypes.string_at(record.value or 0, _RECORD_BYTES)
             if _word(data, 0, 4) == _CONCURRENT_KERNEL:
-                name = ctypes.string_at(_word(data, _NAME)).decode(errors="replace")
-                begun = _word(data, _START)
-                records.append((begun, name, (_word(data, _END) - begun) / 1e3))
+                records.append(launch_record(data, ctypes.string_at(_word(data, _NAME)).decode(errors="replace")))
 
     callbacks = _Request(request), _Completed(completed)
     _check(library.cuptiActivityRegisterCallbacks(*callbacks))
@@ -61,11 +82,60 @@ def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls
         library.cuptiActivityFlushAll(1)
         library.cuptiActivityDisable(_CONCURRENT_KERNEL)
         library.cuptiFinalize()
+    return sorted(records, key=lambda record: record.start_ns)
+
+
+def launch_record(data: bytes, name: str) -> LaunchRecord:
+    """From the bytes of a kernel's record."""
+    x, y, z, width, height, depth = (_word(data, _GRID + 4 * place, 4) for place in range(6))
+    shared = _word(data, _SHARED, 4) + _word(data, _SHARED + 4, 4)
+    times = _word(data, _START), _word(data, _END)
+    return LaunchRecord(
+        *times, name, _word(data, _REGISTERS, 2), (x, y, z), (width, height, depth), shared, _word(data, _LOCAL, 4)
+    )
+
+
+def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls: int = 1) -> dict[str, tuple[float, int]]:
+    """Microseconds and launches by demangled kernel name, over whatever `run` launches in so many equal calls."""
+    launches = [(record.name, record.microseconds) for record in launches_of(run, synchronize)]
     totals: dict[str, tuple[float, int]] = {}
-    for name, microseconds in undisturbed([(name, microseconds) for _, name, microseconds in sorted(records)], calls):
+    for name, microseconds in undisturbed(launches, calls):
         time, count = totals.get(name, (0.0, 0))
         totals[name] = (time + microseconds, count + 1)
     return {demangled(name): total for name, total in totals.items()}
+
+
+def launch_rows(run: Callable[[], None], synchronize: Callable[[], None], calls: int) -> tuple[list[list[Any]], float]:
+    """Of each kernel its name, microseconds and launches in one call, and its shape, the longest first; and the microseconds of a call between
+    the end of one kernel and the start of the next."""
+    return summed_launches(launches_of(run, synchronize), calls)
+
+
+def summed_launches(records: list[LaunchRecord], calls: int) -> tuple[list[list[Any]], float]:
+    by_kernel: dict[tuple[Any, ...], list[float]] = {}
+    for record in records:
+        shape = (record.name, record.registers, record.grid, record.block, record.shared, record.local)
+        by_kernel.setdefault(shape, []).append(record.microseconds)
+    rows = [
+        [
+            demangled(name)[:300],
+            median(times) * len(times) / calls,
+            len(times) / calls,
+            registers,
+            list(grid),
+            list(block),
+            shared,
+            local,
+        ]
+        for (name, registers, grid, block, shared, local), times in by_kernel.items()
+    ]
+    each = len(records) // calls if calls else 0
+    between = [
+        sum(max(0, later.start_ns - record.end_ns) for record, later in pairwise(records[call * each : (call + 1) * each]))
+        / 1e3
+        for call in range(calls if each else 0)
+    ]
+    return sorted(rows, key=lambda row: -row[1])[:MOST_ROWS], median(between) if between else 0.0
 
 
 def kernel_rows(run: Callable[[], None], synchronize: Callable[[], None], calls: int) -> list[list[Any]]:

@@ -13,7 +13,9 @@ from bottega.core.verdict import BEST, Outcome, Speedup, Verdict, Violation
 from bottega.judge import baselines
 from bottega.judge.checks import check_violations
 from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
+from bottega.judge.device_facts import device_facts
 from bottega.judge.diagnosis import diagnose
+from bottega.judge.profile import profile_of
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import speed_outcome
 from bottega.languages import language_named
@@ -75,6 +77,7 @@ def _decided(task: Task, candidate: Candidate, settings: Settings, found: Examin
         baseline=baselines.primary(settings.baselines, timing),
         fastest_baseline=baselines.fastest(timing),
         memory=found.get("memory", {}),
+        profile=_profile(settings, found) if outcome.accepted else {},
         times_ms=_times(settings, found),
         error=_error(found, tried),
         coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [*claimed], "hottest": []}),
@@ -157,6 +160,12 @@ def _times(settings: Settings, found: Examination) -> dict[str, float]:
         traffic = facts.get("input_bytes", 0) + facts.get("output_bytes", 0) + facts.get("parameter_bytes", 0)
         times["floor"] = round(traffic / rate * 1e3, 5)
     return times
+
+
+def _profile(settings: Settings, found: Examination) -> dict[str, Any]:
+    if "profile" not in found:
+        return {}
+    return profile_of(found["profile"], _times(settings, found), found.get("facts", {}), device_facts(settings.device))
 
 
 def _error(found: Examination, tried: list[dict[str, Any]]) -> dict[str, Any]:

@@ -210,6 +210,8 @@ def _speed_text(verdict: Verdict, settings: Settings) -> str:
             f"{name} {value:.0%}" if settings.device == "cpu" else f"{name} {value:g}" for name, value in hottest[:5]
         )
         lines.append(f"Hottest ({unit}): {shown}.")
+    if verdict.profile.get("bottleneck"):
+        lines.append(verdict.profile["bottleneck"])
     if not verdict.speedup:
         lines.append("Right on every input that was tried; it was not timed.")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from bottega.judge.arena import Arena
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
 from bottega.judge.coverage_stage import measure_coverage
 from bottega.judge.evaluation_run import EvaluationRun, TaskContext
+from bottega.judge.profile_stage import measure_profile
 from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
@@ -87,6 +88,9 @@ class Evaluation:
         if self.run.context.device != "cpu" and self.run.context.profile.large:
             self._record_memory()
         stages.mark("coverage")
+        if self.run.settings.profile:
+            self.run.found["profile"] = measure_profile(self.run)
+            stages.mark("profile")
 
     def _record_memory(self) -> None:
         """Peak device memory by process; of candidate and baselines as their workers claim."""

@@ -66,8 +66,10 @@ class Oracle:
         while self.kind != "reference":
             try:
                 for piece in self._pieces(inputs, state, reference, done):
+                    stop = piece.rows.stop or 0
                     yield piece
-                    done = piece.rows.stop or 0
+                    done = stop
+                    del piece
                 return
             except torch.OutOfMemoryError:
                 self._shrink(inputs, state, reference)
@@ -93,15 +95,15 @@ class Oracle:
             rows = slice(start, min(start + self.rows, batch)) if self.rows else slice(None)
             mine = [whole[i] if i in whole else _wide(t[rows] if self.rows else t, where) for i, t in enumerate(inputs.tensors)]
             with torch.no_grad():
-                result = inputs.call(model, mine)
-            outputs = flatten(result, torch.float64)[1]
-            for output, expected in zip(outputs, reference):
-                if output.dtype != widest(expected.dtype):
-                    raise TypeError("the model computes in its own data type")
-            del result
-            yield OracleSlice(
-                rows, [o.detach().to(self.device) for o in outputs], [t.to(self.device) for t in mine] if self.mutates else []
-            )
+                outputs = flatten(inputs.call(model, mine), torch.float64)[1]
+            if any(output.dtype != widest(expected.dtype) for output, expected in zip(outputs, reference)):
+                raise TypeError("the model computes in its own data type")
+            after = [t.to(self.device) for t in mine] if self.mutates else []
+            mine = []  # nothing of a piece is kept here while it is looked at, or while the next one is computed
+            answer = OracleSlice(rows, [outputs.pop(0).detach().to(self.device) for _ in range(len(outputs))], after)
+            del after
+            yield answer
+            del answer
 
     def _needed(self, inputs: InputSet, reference: list[torch.Tensor]) -> int:
         """Bytes of an fp64 pass over everything at once."""
@@ -115,7 +117,7 @@ class Oracle:
         return torch.cuda.mem_get_info()[0] // 2 if self.room is None else self.room
 
     def _parts(self, inputs: InputSet, reference: list[torch.Tensor]) -> int:
-        return max(2, -(-self._needed(inputs, reference) // max(self._limit() // 4, PIECE_BYTES)))
+        return max(2, -(-self._needed(inputs, reference) // max(self._limit() // 8, PIECE_BYTES)))
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._model is None or self._where != where:

@@ -215,9 +215,10 @@ def _worth(mask: torch.Tensor) -> bool:
 
 
 def root_mean_square(tensor: torch.Tensor) -> float:
-    """Of the finite elements, in pieces where some are not."""
+    """Of the finite elements. In pieces: torch makes an fp64 copy of what it takes the norm of in fp64."""
     if tensor.numel() and can_fuse(tensor):
-        whole = float(torch.linalg.vector_norm(tensor, dtype=torch.float64))
+        norms = [torch.linalg.vector_norm(piece, dtype=torch.float64) for piece in pieces(tensor)]
+        whole = float(torch.linalg.vector_norm(torch.stack(norms)))
         if math.isfinite(whole):
             return whole / math.sqrt(tensor.numel())
     rows = []

@@ -13,7 +13,7 @@ from bottega.judge.variants import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
 LONGEST_TIMEOUT = 86400.0
 OF_A_REQUEST = (
-    "baselines", "quick", "precision", "require_kernel", "timeout", "task_timeout", "training", "noise_floor", "timed",
+    "baselines", "quick", "precision", "require_kernel", "timeout", "task_timeout", "training", "noise_floor", "timed", "profile",
 )  # fmt: skip
 """What may be chosen for a verdict over the network. Device, memory and checks, which import code, belong to the server."""
 
@@ -39,6 +39,8 @@ class Settings:
     noise_floor: float | None = None
     """Relative widening of every interval; None takes the device's."""
     timed: bool = True
+    profile: bool = False
+    """Say where the time goes, too: counted after the timed rounds, and no part of the decision."""
     checks: tuple[str, ...] = ()
     """Further rules for accepted candidates, by name or as `module:function`; see `judge/checks.py`."""
 

@@ -221,11 +221,8 @@ def _against_truth(
             rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
             comparisons = [each.comparison(options.precision, rounding) for each in held]
             samples = truths
-        for each, truth, comparison in zip(held, truths, comparisons):
-            got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
-            comparison.feed_all(got, want, truth)
-            if truth.is_floating_point():
-                nonfinite.append(~truth.to(widest(truth.dtype)).sum().isfinite())
+        nonfinite += _feed(comparisons, held, truths, piece.rows)
+        del piece, truths  # or else there would be two pieces while the next one is computed
     nonfinite_truth = bool(torch.stack(nonfinite).any()) if nonfinite else False
     if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"
@@ -234,6 +231,19 @@ def _against_truth(
         trial.errors.append(comparison.to_json())
         if comparison.problem and not trial.problem:
             trial.problem, trial.precision_suspect = _explain(each, comparison, sample)
+
+
+def _feed(
+    comparisons: list[OutputComparison], held: list[OutputPair], truths: list[torch.Tensor], rows: slice
+) -> list[torch.Tensor]:
+    """Compare one piece. Returns whether each truth has something that is not finite."""
+    nonfinite = []
+    for each, truth, comparison in zip(held, truths, comparisons):
+        got, want = (each.got[rows], each.want[rows]) if each.got.dim() else (each.got, each.want)
+        comparison.feed_all(got, want, truth)
+        if truth.is_floating_point():
+            nonfinite.append(~truth.to(widest(truth.dtype)).sum().isfinite())
+    return nonfinite
 
 
 def _tolerable(comparison: OutputComparison) -> float:

@@ -18,12 +18,13 @@ import torch
 from bottega.judge.arena import Arena
 from bottega.judge.barrier import flag_value
 from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
-from bottega.judge.cupti import ProfilerMissing, kernel_rows
+from bottega.judge.cupti import ProfilerMissing, kernel_rows, launch_rows
 from bottega.judge.device import THREADS_BESIDE_A_GPU
 from bottega.judge.dtypes import NUMBERS
 from bottega.judge.early_read import EarlyRead
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
+from bottega.judge.machine_code import vector_instructions
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
 from bottega.judge.tensor_transport import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
@@ -71,6 +72,7 @@ class Worker(ModuleHost):
             "restore": self.restore,
             "harvest": self.harvest,
             "profile": self.profile,
+            "operations": self.operations,
             "again": self.again,
             "trim": self.trim,
         }
@@ -177,7 +179,9 @@ class Worker(ModuleHost):
         return {"peak": peak}
 
     def profile(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Device time by kernel name over a few calls."""
+        """Device time by kernel name over a few calls, with `launches` each kernel's shape too; on a CPU what the own machine code is made of."""
+        if self.device == "cpu":
+            return {"instructions": vector_instructions()}
         calls = int(message["calls"])
 
         def run() -> None:
@@ -186,9 +190,20 @@ class Worker(ModuleHost):
                     self.module(*self.arguments, **self.keywords)
 
         try:
+            if message.get("launches"):
+                rows, gaps = launch_rows(run, torch.cuda.synchronize, calls)
+                return {"launches": rows, "gaps_us": gaps}
             return {"kernels": kernel_rows(run, torch.cuda.synchronize, calls)}
         except ProfilerMissing as error:
             return {"kernels": [], "missing": str(error)}
+
+    def operations(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Floating-point operations of one call, as torch counts them: products, convolutions, attention."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with torch.no_grad(), self.autocast, FlopCounterMode(display=False) as counter:
+            self.module(*self.arguments, **self.keywords)
+        return {"operations": int(counter.get_total_flops())}
 
     def _deliver(
         self, parts: tuple[Any, list[torch.Tensor]], shift: int, strides: list[list[int]], nonce: int | None

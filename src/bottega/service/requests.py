@@ -69,6 +69,7 @@ class SettingsBody(Body):
     training: bool | None = None
     noise_floor: Annotated[float, Field(ge=0, lt=1)] | None = None
     timed: bool | None = None
+    profile: bool | None = None
 
     def text(self, device: str) -> str:
         """As JSON with sorted keys: the same choice is the same text. Raises `UsageError` for what the judge would not take."""

@@ -188,7 +188,8 @@ class RlRun:
         with watch.stage("weights"):
             self._show()
         begun()
-        client, judge = TimedClient(TokenClient(self.backbone), watch), TimedJudge(self.inputs.judge, watch)
+        client = TimedClient(TokenClient(self.backbone, self.config.rollout.thinking_tokens), watch)
+        judge = TimedJudge(self.inputs.judge, watch)
         log = EpisodeJournal(self.directory.step(number))
         try:
             log.listeners.append(self.on_event)

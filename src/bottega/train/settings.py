@@ -43,6 +43,8 @@ class ModelSettings(Section):
     """A folder with an adapter to go on with."""
     freeze: tuple[str, ...] = ()
     """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
+    thinking: bool | None = None
+    """Thinking on or off, by the chat template's `enable_thinking`; none leaves it to the template."""
     context: Positive | None = None
     """Tokens of a row that the model takes, at most; none is the model's own limit."""
     compile: bool | None = None
@@ -110,6 +112,8 @@ class RolloutSettings(Section):
     """Of sampling answers, and of their log-probs."""
     max_tokens: Positive = 2048
     """Tokens of one answer."""
+    thinking_tokens: Positive | None = None
+    """Tokens of an answer that may be thoughts; a model that still thinks then is made to answer. None is no limit but `max_tokens`."""
     language: LanguageName | None = None
     """What kernels are written in; none is the default of the device."""
     style: Style | None = None

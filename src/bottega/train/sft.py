@@ -157,6 +157,7 @@ def load_for_training(config: Config) -> LoadedModel:
     adapted = lora is not None or model.adapter is not None
     loaded = load(
         model.name, device=device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
+        thinking=model.thinking,
     )  # fmt: skip
     _freeze(loaded.model, model.freeze)
     for parameter in loaded.model.parameters():

@@ -22,6 +22,10 @@ from bottega.core.event import (
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.episodes.journal import EpisodeJournal
+from bottega.lineage.journal import LineageJournal
+from bottega.lineage.round_trip import RoundTrip
+from bottega.lineage.step import Attempt as LineageAttempt
+from bottega.lineage.step import Effect, Step
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 from bottega.train.run_directory import RunDirectory
@@ -146,4 +150,31 @@ def training(folder: Path, steps: int = 4, credited: bool = True) -> Path:
 def library(folder: Path, cards: int = 3) -> Path:
     with Library(folder) as made:
         made.add_many(starter_cards()[:cards])
+    return folder
+
+
+def lineage(folder: Path, ended: bool = True) -> Path:
+    """Two steps away from an expert kernel, one that was refused between them, and one that was done again from its card."""
+    folder.mkdir(parents=True)
+    steps = [
+        Step(
+            number,
+            LineageAttempt(feature, "8", HOSTILE, f"without {feature}\n", "slower", True, Effect(2.0, 1.9, 2.1)),
+            f"with {feature}\n",
+        )
+        for number, feature in ((1, "unrolling"), (2, "vectors"))
+    ]
+    refused = LineageAttempt("tiling", "", "loop", "untiled\n", "incorrect", False, None, "element 3 is wrong")
+    with LineageJournal(folder) as journal:
+        journal.begin({"kernel": "rms_norm.py", "task": "builtin:rms_norm", "sibling": "", "backbone": "", "fingerprint": {}})
+        journal.once("verdict/t/c", lambda: {"verdict": verdict().to_json(), "source": "kernel"})
+        for step in steps:
+            journal.once(f"step/{step.number}", lambda step=step: {"step": step.to_json()})
+        if ended:
+            entries = [{"after": 1, "attempt": refused.to_json()}]
+            told = {"steps": [step.to_json() for step in steps], "refused": entries, "ended": "it is plain"}
+            journal.once("walked", lambda: told)
+            for trip in (RoundTrip(1, steps[0].attempt), RoundTrip(2, None)):
+                journal.once(f"trip/{trip.number}", lambda trip=trip: {"trip": trip.to_json()})
+            journal.once("ended", lambda: {"cards": ["a_card"], "verified": 1})
     return folder

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the dashboard needs the extra `service`")
 
-from made_runs import HOSTILE, attempt, bench, library, search, training
+from made_runs import HOSTILE, attempt, bench, library, lineage, search, training
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -53,6 +53,29 @@ def test_a_bench_has_the_figures_of_its_report_and_filters(tmp_path: Path) -> No
     assert "Tasks × attempts (0)" in client.get("/run/bench?outcome=timeout").text
     shown = client.get("/run/bench?view=attempt&line=1").text
     assert "kernel = 0, 0" in shown and "1.50× (1.35 to 1.65)" in shown
+
+
+def test_a_lineage_is_a_tree_of_steps_with_what_was_refused_and_done_again(tmp_path: Path) -> None:
+    client = served(lineage(tmp_path / "line"))
+    assert "2 steps, 1 done again" in client.get("/").text
+    page = client.get("/run/line").text
+    assert page.index("unrolling") < page.index("× tiling") < page.index("vectors") and "element 3 is wrong" in page
+    assert '<span class="d2">× tiling</span>' in page and "2.00× (1.90 to 2.10)" in page and "it is plain" in page
+    assert "<td>done again</td>" in page and "<td>not done again</td>" in page and "<script>window" not in page
+    step = client.get("/run/line?view=lineage_step&line=3").text
+    assert '<span class="add">+with unrolling</span>' in step and '<span class="cut">-without unrolling</span>' in step
+    for line in (1, 2, 99):
+        assert "No such step" in client.get(f"/run/line?view=lineage_step&line={line}").text
+
+
+def test_a_lineage_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    folder = lineage(tmp_path / "line", ended=False)
+    with (folder / "lineage.jsonl").open("a") as log:
+        log.write('{"key": "trip/1", "trip": {"number": [1]}}\n{"key": "step/3", "step": {"number": 1, "atte')
+    page = served(folder).get("/run/line").text
+    assert "goes on, or was killed" in page and "vectors" in page and "damaged" in page and "half written" in page
+    search(tmp_path / "search")
+    assert served(tmp_path / "search").get("/run/search?view=lineage_step&line=1").status_code == 200
 
 
 def test_training_goes_down_to_tokens(tmp_path: Path) -> None:

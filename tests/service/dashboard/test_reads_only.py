@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the dashboard needs the extra `service`")
 
-from made_runs import bench, library, search, training
+from made_runs import bench, library, lineage, search, training
 from starlette.testclient import TestClient
 
 from bottega.core.event import Measured
@@ -29,6 +29,7 @@ def runs(tmp_path: Path) -> Path:
     bench(folder / "bench")
     training(folder / "rl")
     library(folder / "rl" / "library")
+    lineage(folder / "lineage")
     return folder
 
 
@@ -104,6 +105,7 @@ def test_runs_are_found_by_their_files_and_links_are_not_followed(runs: Path, tm
         "runs/search": "log",
         "runs/bench": "bench",
         "runs/rl": "rl",
+        "runs/lineage": "lineage",
         "runs/deep/er/cards": "library",
         "runs/half": "bench",
     }

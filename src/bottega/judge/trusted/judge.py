@@ -92,9 +92,13 @@ class TrustedJudge:
         candidates: Sequence[Candidate],
         on_verdict: OnVerdict = ignore,
         on_problem: OnProblem = ignore,
+        *,
+        rounds: int = 0,
+        profiled: bool = True,
     ) -> list[Verdict | None]:
         """A verdict for each candidate; `on_verdict` gets each as it comes, in any order. None where there is none, and `on_problem` gets the
-        reason. A task that cannot be judged gives one verdict that says so, and its candidates have none."""
+        reason. A task that cannot be judged gives one verdict that says so, and its candidates have none. `rounds`: so many for each, to
+        compare candidates with each other; 0 stops as soon as each is told from eager. `profiled`: whether coverage is measured."""
         verdicts: dict[str, Verdict] = {}
 
         def report(candidate: Candidate, verdict: Verdict) -> None:
@@ -105,9 +109,9 @@ class TrustedJudge:
         while batches := [batch for batch in batches if batch]:
             chosen = batches.pop(0)
             worker = self._worker_for(task, fresh=chosen[0].id in suspects)
-            batch = TrustedBatch(task, chosen, self.settings, report, on_problem)
+            batch = TrustedBatch(task, chosen, self.settings, report, on_problem, rounds)
             try:
-                failure = worker.judge(batch, self._profiles)
+                failure = worker.judge(batch, profiled and self._profiles)
             except BaseException:
                 self._stop(worker)
                 raise

@@ -50,9 +50,15 @@ class TrustedBatch:
     """Some candidates of a task at one worker: what came of them so far."""
 
     def __init__(
-        self, task: Task, candidates: Sequence[Candidate], settings: Settings, on_verdict: OnVerdict, on_problem: OnProblem
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        settings: Settings,
+        on_verdict: OnVerdict,
+        on_problem: OnProblem,
+        rounds: int = 0,
     ) -> None:
-        self.task, self.candidates, self.settings = task, candidates, settings
+        self.task, self.candidates, self.settings, self.rounds = task, candidates, settings, rounds
         self.invalid = False
         self.seconds: Counter[str] = Counter()
         self.candidate, self.stage, self._since = "", "opening", time.monotonic()
@@ -134,7 +140,7 @@ class TrustedProcess:
         if batch.task.id != self.task:
             self.task, self.tasks, self.batches = batch.task.id, self.tasks + 1, 0
         self.batches += 1
-        payload = payload_descriptor(pickle.dumps((batch.task, list(batch.candidates), profiled)))
+        payload = payload_descriptor(pickle.dumps((batch.task, list(batch.candidates), profiled, batch.rounds)))
         try:
             self._channel.send({"do": "judge"}, [payload])
             while True:

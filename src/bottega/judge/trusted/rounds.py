@@ -37,10 +37,12 @@ SHORTEST_HOLD = 0.3
 """Of the judge's own hold: where launches take less, the device need not be busy for so long to hide them."""
 
 
-def time_together(task: TrustedTask, evaluations: Sequence[TrustedEvaluation], on_call: Callable[[str], None]) -> None:
+def time_together(
+    task: TrustedTask, evaluations: Sequence[TrustedEvaluation], on_call: Callable[[str], None], count: int = 0
+) -> None:
     """Write the timing of each candidate into its report. Call it with the device held alone. `on_call` gets the candidate of the next call,
-    or an empty text for a baseline."""
-    rounds = TrustedRounds(task, evaluations, on_call)
+    or an empty text for a baseline. `count`: so many rounds for all, to compare them with each other; 0 ends each once it is decided."""
+    rounds = TrustedRounds(task, evaluations, on_call, count)
     gc.disable()
     try:
         rounds.run()
@@ -52,8 +54,10 @@ def time_together(task: TrustedTask, evaluations: Sequence[TrustedEvaluation], o
 
 
 class TrustedRounds:
-    def __init__(self, task: TrustedTask, evaluations: Sequence[TrustedEvaluation], on_call: Callable[[str], None]) -> None:
-        self.task, self.on_call = task, on_call
+    def __init__(
+        self, task: TrustedTask, evaluations: Sequence[TrustedEvaluation], on_call: Callable[[str], None], count: int = 0
+    ) -> None:
+        self.task, self.on_call, self.count = task, on_call, count
         self.evaluations = {each.candidate.id: each for each in evaluations}
         self.runners: dict[str, InProcessRunner] = dict(task.baselines)
         self.runners |= {each.candidate.id: each.runner for each in evaluations if each.runner is not None}
@@ -67,15 +71,15 @@ class TrustedRounds:
         order = list(self.runners)
         secrets.SystemRandom().shuffle(order)
         begun, seconds, next_look = time.monotonic(), SECONDS_EACH * len(self.evaluations), FEWEST
-        for number in range(MOST):
+        for number in range(self.count or MOST):
             order.reverse()  # A B C, C B A, …: drift affects all alike
             order = [name for name in order if name in self.runners]
             if len(order) == len(self.task.baselines):
                 return
             self._round(order, self.draws[number % len(self.draws)])
-            if number + 1 >= FEWEST and time.monotonic() - begun > seconds:
+            if number + 1 >= FEWEST and time.monotonic() - begun > seconds * (2 if self.count else 1):
                 return
-            if number + 1 == next_look:
+            if number + 1 == next_look and not self.count:
                 next_look *= 2
                 for name in [name for name in self.evaluations if name in self.runners]:
                     if all(self._is_enough(name, baseline) for baseline in self.task.settings.measured):

@@ -97,10 +97,10 @@ class TrustedWorker:
         while True:
             begun = time.monotonic()
             self.channel.receive()
-            task, candidates, profiled = pickle.loads(read_payload(self.channel.claim_descriptors(1)[0]))
+            task, candidates, profiled, rounds = pickle.loads(read_payload(self.channel.claim_descriptors(1)[0]))
             self._count({"idle": time.monotonic() - begun})
             try:
-                self.judge(task, candidates, profiled)
+                self.judge(task, candidates, profiled, rounds)
             except ChannelClosed:
                 raise
             except Exception as error:
@@ -109,7 +109,7 @@ class TrustedWorker:
             self.channel.send({"done": dict(self.seconds)})
             self.seconds.clear()
 
-    def judge(self, task: Task, candidates: Sequence[Candidate], profiled: bool) -> None:
+    def judge(self, task: Task, candidates: Sequence[Candidate], profiled: bool, rounds: int = 0) -> None:
         """Report a verdict for each candidate."""
         try:
             opened = self._open(task)
@@ -142,7 +142,7 @@ class TrustedWorker:
                 self._discard_overwritten(opened)
         self.current = ""
         if correct:
-            self._time(opened, correct)
+            self._time(opened, correct, rounds)
         for candidate in candidates:
             shutil.rmtree(self.folder / candidate.id, ignore_errors=True)
         sys.modules.pop("candidate", None)
@@ -179,14 +179,14 @@ class TrustedWorker:
             self._count({"overwritten": float(opened.discard_overwritten())})
         self._count(self.sharing.take_seconds())
 
-    def _time(self, opened: TrustedTask, correct: Sequence[TrustedEvaluation]) -> None:
+    def _time(self, opened: TrustedTask, correct: Sequence[TrustedEvaluation], rounds: int) -> None:
         self._report_stage("waiting")
         begun = time.monotonic()
         with self.lease.exclusive():
             self._report_stage("timing")
             locked = time.monotonic()
             try:
-                time_together(opened, correct, self._set_timed)
+                time_together(opened, correct, self._set_timed, rounds)
             except torch.OutOfMemoryError:
                 release(self.device)
                 for evaluation in correct:

@@ -6,5 +6,6 @@ from bottega.lineage.rule import Rule
 from bottega.lineage.triton.epilogue import EPILOGUE
 from bottega.lineage.triton.kernel import KERNEL_RULES
 from bottega.lineage.triton.launch import LAUNCH_RULES
+from bottega.lineage.triton.program_loops import LOOP_RULES
 
-RULES: tuple[Rule, ...] = (*LAUNCH_RULES[:4], *KERNEL_RULES, *LAUNCH_RULES[4:], EPILOGUE)
+RULES: tuple[Rule, ...] = (*LAUNCH_RULES[:4], *KERNEL_RULES, *LOOP_RULES, *LAUNCH_RULES[4:], EPILOGUE)

@@ -20,7 +20,7 @@ MOST_FOLDERS = 20_000
 FRESH_S = 2.0
 """So long a walk counts."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "checkpoints", "model"})
-DATA, LIBRARY = "judged.db", "library.db"
+DATA, LIBRARY, LINEAGE = "judged.db", "library.db", "lineage.jsonl"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FoundRun:
     id: str
     folder: Path
     kind: str
-    """`bench`, `rl`, `sft`, `data`, `library`; `log` where only its events tell."""
+    """`bench`, `rl`, `sft`, `data`, `library`, `lineage`; `log` where only its events tell."""
 
 
 def kind_by_files(folder: Path, names: set[str]) -> str:
@@ -38,6 +38,8 @@ def kind_by_files(folder: Path, names: set[str]) -> str:
     if "config.json" in names and "events.jsonl" in names:
         stage = text_at(read_object(folder / "config.json"), "stage", longest=20)
         return stage if stage in ("rl", "sft") else "log"
+    if LINEAGE in names:
+        return "lineage"
     if DATA in names:
         return "data"
     if LIBRARY in names:

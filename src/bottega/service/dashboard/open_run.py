@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from bottega.service.dashboard.bench_rows import BenchFiles
-from bottega.service.dashboard.discover import FoundRun, RunFinder
+from bottega.service.dashboard.discover import LINEAGE, FoundRun, RunFinder
 from bottega.service.dashboard.event_rows import EventRow, event_row
 from bottega.service.dashboard.html import speed
 from bottega.service.dashboard.line_index import MOST_AT_ONCE, IndexedLine, LineIndex
+from bottega.service.dashboard.lineage_rows import lineage_row
 from bottega.service.dashboard.reading import number_at, read_object, stamp
 from bottega.service.dashboard.state import state_of
 
@@ -46,7 +47,8 @@ class RunSummary:
 class OpenRun:
     def __init__(self, found: FoundRun) -> None:
         self.found, self.id, self.folder = found, found.id, found.folder
-        self.events = LineIndex[EventRow](found.folder / EVENTS, event_row)
+        name, digest = (LINEAGE, lineage_row) if found.kind == "lineage" else (EVENTS, event_row)
+        self.events = LineIndex[EventRow](found.folder / name, digest)
         self.bench = BenchFiles(found.folder) if found.kind == "bench" else None
         self._logs: OrderedDict[str, LineIndex[EventRow]] = OrderedDict()
         self._lock = threading.Lock()
@@ -80,6 +82,7 @@ class OpenRun:
             "bench": ("attempts.jsonl", "tasks.jsonl", "bench.json", "leaderboard.json"),
             "data": (".judged.db.lock", "judged.db", "judged.db-wal", "card.json"),
             "library": ("library.db", "library.db-wal"),
+            "lineage": (LINEAGE, "cards.jsonl"),
         }.get(self.found.kind, (EVENTS, "result.json", "config.json"))
         return tuple(self.folder / name for name in names)
 
@@ -151,6 +154,9 @@ class OpenRun:
                     told = f"{name} {values[-1]:.3g}"
                     return f"{told} (best {(max if kind == 'rl' else min)(values):.3g})"
             return ""
+        if kind == "lineage":
+            redone = sum(bool(line.row.facts["verified"]) for line in self.of_type("trip"))
+            return f"{len(self.of_type('step'))} steps, {redone} done again"
         spans = [span for line in self.events.lines if line.row.verdict and (span := line.row.verdict.best())]
         faster = [line.row.verdict for line in self.events.lines if line.row.verdict and line.row.verdict.outcome == "faster"]
         if faster:
@@ -160,6 +166,8 @@ class OpenRun:
     def _what(self, kind: str) -> str:
         if kind in ("rl", "sft"):
             return str(self.first("run_started").facts.get("model", ""))
+        if kind == "lineage":
+            return str(self.first("run_started").facts.get("kernel", ""))
         return str(self.first("episode_started").facts.get("task") or self.first("run_started").facts.get("command", ""))
 
     def settings(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from bottega.service.dashboard.bench_view import bench_overview
 from bottega.service.dashboard.events_view import event_view, events_view, log_overview
 from bottega.service.dashboard.html import Html, el, joined
 from bottega.service.dashboard.library_view import card_view, libraries_in, library_view
+from bottega.service.dashboard.lineage_view import lineage_overview, lineage_step
 from bottega.service.dashboard.open_run import OpenRun
 from bottega.service.dashboard.page import Asked, Links
 from bottega.service.dashboard.search_view import node_view, search_overview
@@ -33,6 +34,7 @@ OVERVIEWS: dict[str, View] = {
     "sft": training_overview,
     "data": _data,
     "library": library_view,
+    "lineage": lineage_overview,
 }
 """By kind; a run of any other kind is shown as its events."""
 VIEWS: dict[str, View] = {
@@ -46,14 +48,18 @@ VIEWS: dict[str, View] = {
     "turn": turn_view,
     "library": library_view,
     "card": card_view,
+    "lineage_step": lineage_step,
 }
 OF_BENCH = frozenset({"task", "attempt"})
+OF_LINEAGE = frozenset({"lineage_step"})
 
 
 def run_view(run: OpenRun, asked: Asked, links: Links) -> Html:
     """The view that is asked for, or the overview where none is, or none that this run has."""
     view = asked.text("view")
-    known = view in VIEWS and not (view in OF_BENCH and run.bench is None)
+    known = (
+        view in VIEWS and not (view in OF_BENCH and run.bench is None) and not (view in OF_LINEAGE and run.kind != "lineage")
+    )
     shown = VIEWS[view] if known else OVERVIEWS.get(run.kind, log_overview)
     return joined(tabs(run, asked, links), shown(run, asked, links))
 
@@ -90,9 +96,10 @@ def crumbs(run: OpenRun, asked: Asked, links: Links) -> list[tuple[str, str]]:
         "episode": "episode",
         "turn": "line",
         "card": "name",
+        "lineage_step": "line",
     }.get(view)
     if last:
-        found.append((f"{view} {asked.text(last, 80)}", ""))
+        found.append((f"{view.removeprefix('lineage_')} {asked.text(last, 80)}", ""))
     elif view in ("events", "library"):
         found.append((asked.text("log") or asked.text("of") or view, ""))
     return found

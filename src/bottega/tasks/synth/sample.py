@@ -54,9 +54,15 @@ class Synthesised:
 
 
 def synthesise(
-    seed: int, index: int, device: str = "cpu", levels: Sequence[int] = LEVELS, families: Sequence[str] = ()
+    seed: int,
+    index: int,
+    device: str = "cpu",
+    levels: Sequence[int] = LEVELS,
+    families: Sequence[str] = (),
+    low_precision: float | None = None,
 ) -> Synthesised:
-    """Task number `index` of the series `seed`: the same for ever, whoever asks, in whatever order."""
+    """Task number `index` of the series `seed`: the same for ever, whoever asks, in whatever order. `low_precision`: share of tasks that are
+    not float32; None takes the device's."""
     target, wanted = target_of(device), tuple(sorted(set(families)))
     _check(levels, wanted)
     alone = ALONE.get(wanted[0]) if wanted else None
@@ -65,7 +71,8 @@ def synthesise(
         chance = Random(label)
         possible = [level for level in sorted(set(levels)) if _possible(level, wanted)]
         level = 2 if alone else chance.choices(possible, [LEVEL_SHARES[level] for level in possible])[0]
-        at = _Place(label, seed, index, target, level, _aim(chance, target))
+        share = LOW_PRECISION[target.name] if low_precision is None else low_precision
+        at = _Place(label, seed, index, target, level, _aim(chance, target), share)
         if level == 3:
             made = _network(at)
         else:
@@ -134,6 +141,7 @@ class _Place:
     target: TimeTarget
     level: int
     aim: float
+    low_precision: float
 
     def made(
         self,
@@ -165,7 +173,7 @@ class _Place:
 def _composed(at: _Place, compose: Compose, families: Sequence[str]) -> Synthesised | None:
     from bottega.tasks.synth.cost_mode import source_costs
 
-    low = Random(f"{at.label}/dtype").random() < LOW_PRECISION[at.target.name]
+    low = Random(f"{at.label}/dtype").random() < at.low_precision
     dtype = Random(f"{at.label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
     style = draw_style(Random(f"{at.label}/style"))
     draft = compose(Random(f"{at.label}/draw"), style, at.target.name, families)

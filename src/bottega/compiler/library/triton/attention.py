@@ -66,10 +66,10 @@ def attention_tile(queries, causal, width):
     return (64, 64, 4) if causal or queries < 1024 else (128, 32, 4)
 
 
-def attention_by_kernel(query, key, value, mask, causal, scale):
+def attention_by_kernel(query, key, value, mask, causal, scale, tile=None, warps=None, stages=None):
     """Attention of query (B, H, L, D) over key and value (B, G, S, D), where H is a multiple of G."""
     (B, H, L, D), (G, S), DV = query.shape, key.shape[1:3], value.shape[-1]
-    BQ, BK, warps = attention_tile(L, causal, max(D, DV))
+    BQ, BK, many = attention_tile(L, causal, max(D, DV)) if tile is None else (*tile, 4)
     value = value.mT.contiguous().mT  # along the keys, as the second product reads it
     out = torch.empty(B, H, L, DV, device=query.device, dtype=query.dtype)
     masked = mask is not None
@@ -81,17 +81,17 @@ def attention_by_kernel(query, key, value, mask, causal, scale):
         *query.stride(), *key.stride(), *value.stride(), *steps,
         CAUSAL=causal, MASKED=masked, ADDED=added, D=D, DV=DV, WIDE_D=max(16, triton.next_power_of_2(D)),
         WIDE_DV=max(16, triton.next_power_of_2(DV)), BQ=BQ, BK=BK,
-        LARGE=index_is_large(query, key, value, seen, out), num_warps=warps, num_stages=2,
+        LARGE=index_is_large(query, key, value, seen, out), num_warps=warps or many, num_stages=stages or 2,
     )  # fmt: skip
     return out
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, *, own=None, **choices
 ):
     """torch.nn.functional.scaled_dot_product_attention."""
     alike = query.dim() == key.dim() == value.dim() and query.dim() in (3, 4) and kernel_ready(query, key, value)
-    if alike:
+    if alike and own is not False:
         q, k, v = (x if x.dim() == 4 else x.unsqueeze(0) for x in (query, key, value))
         alike = q.shape[0] == k.shape[0] == v.shape[0] and k.shape[:3] == v.shape[:3] and q.shape[3] == k.shape[3]
         alike = alike and (q.shape[1] % k.shape[1] == 0 if enable_gqa and query.dim() == 4 else q.shape[1] == k.shape[1])
@@ -99,15 +99,15 @@ def scaled_dot_product_attention(
         pays = min(widths) >= 16 and max(widths) <= 64 and min(lengths) >= 16
         alike = (
             alike
-            and ((pays and not library_is_best(query)) or (ALONE and max(widths) <= 256))
+            and ((pays and not library_is_best(query)) or ((own or ALONE) and max(widths) <= 256))
             and q.shape[0] * q.shape[1] <= 65535
         )
     if alike and attn_mask is not None:
         plain = attn_mask.dtype in (torch.bool, query.dtype) and attn_mask.dim() <= query.dim() and not is_causal
         wanted = torch.is_grad_enabled() and attn_mask.requires_grad
         alike = plain and not wanted and attn_mask.device == query.device
-    if not alike or dropout_p > 0:
+    if own is False or not alike or dropout_p > 0:
         return torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         ).contiguous()
-    return attention_by_kernel(q, k, v, attn_mask, is_causal, scale).reshape(*query.shape[:-1], value.shape[-1])
+    return attention_by_kernel(q, k, v, attn_mask, is_causal, scale, **choices).reshape(*query.shape[:-1], value.shape[-1])

@@ -12,7 +12,7 @@ import triton.language as tl
 from bottega.compiler.library.triton.depthwise import depthwise
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
 from bottega.compiler.library.triton.matmul import product, product_pays
-from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best, tiles
+from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best, tile_warps, tiles
 
 
 @triton.jit
@@ -76,9 +76,12 @@ def conv_tiles(pixels, groups, OC, C, depth, flat, deep=False):
     return 128, 128, 64 if C % 64 == 0 or 32 < C < 64 else 32, 1, 8
 
 
-def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1, rest=(0, 0, 0)):
+def conv_product(
+    x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1, rest=(0, 0, 0), tile=None, warps=None, stages=None,
+    splits=None,
+):  # fmt: skip
     """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels, rest: the first of
-    them that are left out."""
+    them that are left out. A tile is pixels, channels and depth."""
     x, (N, _, *planes), (OC, C) = x.contiguous(), x.shape, weight.shape[:2]
     deep = taps[0] > 1
     fewest = 12 if deep else 16
@@ -90,14 +93,17 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
         packed = weight.permute(2, 3, 4, 0, 1).contiguous()
     places = [triton.cdiv(f + r, u) for f, u, r in zip(size, up, rest)]
     pixels, width = N * places[0] * places[1] * places[2], OC // groups
-    BM, BN, BK, split, warps = conv_tiles(pixels, groups, width, C, packed.numel() // OC, flat, deep)
+    BM, BN, BK, split, many = conv_tiles(pixels, groups, width, C, packed.numel() // OC, flat, deep)
+    if tile is not None:
+        (BM, BN, BK), split, many = tile, 1, tile_warps(tile)
+    split = splits or split
     dtype = x.dtype if split == 1 else torch.float32
     out = torch.empty(split, N, OC // (up[0] * up[1] * up[2]), *size, device=x.device, dtype=dtype)
     grid = (triton.cdiv(pixels, BM) * groups * triton.cdiv(width, BN), split)
     conv_kernel[grid](
         x, packed, bias, out, pixels, out[0].numel(), groups, width, C, *planes, *places, *taps,
         *stride, *padding, *dilation, *up, *size, *rest, FLAT=flat, SPLIT=split, BM=BM, BN=BN, BK=BK,
-        LARGE=index_is_large(x, packed, out), num_warps=warps,
+        LARGE=index_is_large(x, packed, out), num_warps=warps or many, num_stages=stages or 3,
     )  # fmt: skip
     return out[0] if split == 1 else out.sum(0).to(x.dtype)
 
@@ -108,12 +114,12 @@ def conv_option(value, dims, missing):
     return (missing,) * (3 - dims) + (value * dims if len(value) == 1 else value)
 
 
-def conv_pointwise(x, weight, bias):
+def conv_pointwise(x, weight, bias, **choices):
     """A window of one pixel: a product for each image, which lies pixel by pixel."""
     N, C = x.shape[:2]
     pixels = x.contiguous().view(1, N, C, -1).transpose(2, 3)
     matrix = weight.reshape(-1, C).t().expand(1, N, C, -1)
-    return product(pixels, matrix, bias, turned=True).transpose(2, 3)
+    return product(pixels, matrix, bias, turned=True, **choices).transpose(2, 3)
 
 
 def conv_pays(dims, OC, C, groups, window, pixels, stride):
@@ -125,16 +131,16 @@ def conv_pays(dims, OC, C, groups, window, pixels, stride):
     return ALONE or not (narrow or large)
 
 
-def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups):
+def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups, own=None, **choices):
     """A convolution by a kernel of ours, or None where it is the library's."""
     if input.dim() == dims + 1:
-        out = conv_by_kernel(dims, input.unsqueeze(0), weight, bias, stride, padding, dilation, groups)
+        out = conv_by_kernel(dims, input.unsqueeze(0), weight, bias, stride, padding, dilation, groups, own, **choices)
         return None if out is None else out[0]
     fits = input.dim() == weight.dim() == dims + 2 and input.shape[1] == weight.shape[1] * groups
     fits = (
         fits and weight.shape[0] % groups == 0 and (bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous()))
     )
-    if not fits or not kernel_ready(input, weight, bias):
+    if own is False or not fits or not kernel_ready(input, weight, bias):
         return None
     stride, dilation, same = conv_option(stride, dims, 1), conv_option(dilation, dims, 1), padding == "same"
     if isinstance(padding, str) and padding != "valid" and (not same or stride != (1, 1, 1)):
@@ -151,38 +157,39 @@ def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups)
         return None
     x, weight = input.reshape(N, C, *planes), weight.reshape(OC, -1, *taps)
     plain = groups == window == 1 and stride == (1, 1, 1) and not any(padding) and N <= 65535
-    if groups == C > 1 and taps[2] <= 64 and (ALONE or stride == (1, 1, 1)):
-        out = depthwise(x, weight, bias, size, stride, padding, dilation)
-    elif (library_is_best(input) and not (plain and product_pays(pixels, OC, C, True))) or not conv_pays(
-        dims, OC, C, groups, window, pixels, stride
+    if groups == C > 1 and taps[2] <= 64 and (own or ALONE or stride == (1, 1, 1)):
+        out = depthwise(x, weight, bias, size, stride, padding, dilation, **choices)
+    elif not own and (
+        (library_is_best(input) and not (plain and product_pays(pixels, OC, C, True)))
+        or not conv_pays(dims, OC, C, groups, window, pixels, stride)
     ):
         return None
     elif plain and pixels >= 256 and C % 32 == pixels % 4 == 0 and OC >= 64:
-        out = conv_pointwise(x, weight, bias)
+        out = conv_pointwise(x, weight, bias, **choices)
     else:
-        out = conv_product(x, weight, bias, size, taps, stride, padding, dilation, groups=groups)
+        out = conv_product(x, weight, bias, size, taps, stride, padding, dilation, groups=groups, **choices)
     return out.reshape(N, OC, *size[3 - dims :])
 
 
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, **choices):
     """torch.nn.functional.conv1d."""
-    out = conv_by_kernel(1, input, weight, bias, stride, padding, dilation, groups)
+    out = conv_by_kernel(1, input, weight, bias, stride, padding, dilation, groups, **choices)
     return (
         torch.nn.functional.conv1d(input.contiguous(), weight, bias, stride, padding, dilation, groups) if out is None else out
     )
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, **choices):
     """torch.nn.functional.conv2d."""
-    out = conv_by_kernel(2, input, weight, bias, stride, padding, dilation, groups)
+    out = conv_by_kernel(2, input, weight, bias, stride, padding, dilation, groups, **choices)
     return (
         torch.nn.functional.conv2d(input.contiguous(), weight, bias, stride, padding, dilation, groups) if out is None else out
     )
 
 
-def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, **choices):
     """torch.nn.functional.conv3d."""
-    out = conv_by_kernel(3, input, weight, bias, stride, padding, dilation, groups)
+    out = conv_by_kernel(3, input, weight, bias, stride, padding, dilation, groups, **choices)
     return (
         torch.nn.functional.conv3d(input.contiguous(), weight, bias, stride, padding, dilation, groups) if out is None else out
     )

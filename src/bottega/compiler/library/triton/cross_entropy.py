@@ -134,38 +134,41 @@ def cross_entropy_sum_kernel(loss_ptr, out_ptr, rows, chunk, MEAN: tl.constexpr,
 
 
 def cross_entropy(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
-):
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0, *, own=None,
+    rows=None, block=None, warps=None,
+):  # fmt: skip
     """torch.nn.functional.cross_entropy."""
     axis = min(1, input.dim() - 1)
     fits = input.dim() > 0 and target.shape == input.shape[:axis] + input.shape[axis + 1 :] and target.dtype == torch.int64
     fits = fits and (weight is None or (weight.shape == input.shape[axis : axis + 1] and weight.dtype == input.dtype))
     fits = fits and reduction in ("mean", "sum", "none") and size_average is None and reduce is None
-    if not fits or not 0.0 <= label_smoothing <= 1.0 or not sweepable(input, target, weight):
+    if own is False or not fits or not 0.0 <= label_smoothing <= 1.0 or not sweepable(input, target, weight):
         return torch.nn.functional.cross_entropy(
             input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing
         )  # fmt: skip
     x, target, weight = input.contiguous(), target.contiguous(), None if weight is None else weight.contiguous()
-    rows, size, inner = target.numel(), x.shape[axis], x.shape[2:].numel()
+    each, rows = rows, target.numel()
+    size, inner = x.shape[axis], x.shape[2:].numel()
     mean = reduction == "mean"
     loss = torch.empty((1 + mean, rows), dtype=x.dtype if reduction == "none" else torch.float32, device=x.device)
     large = index_is_large(x, loss)
     options = {"SMOOTH": label_smoothing > 0, "MEAN": mean, "LARGE": large}
     if inner > 1:
         tall = min(64, triton.next_power_of_2(size))
-        wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
+        wide = min(triton.next_power_of_2(inner), max(16, (block or SOFTMAX_TILE) // tall))
         blocks = triton.cdiv(inner, wide)
         cross_entropy_columns_kernel[(x.shape[0] * blocks,)](
             x, target, weight, loss, rows, size, inner, blocks, ignore_index, float(label_smoothing), **options, TALL=tall, WIDE=wide,
-            num_warps=4 if tall * wide <= 2048 else 8,
+            num_warps=warps or (4 if tall * wide <= 2048 else 8),
         )  # fmt: skip
     else:
-        held = size <= SOFTMAX_HELD
-        block = triton.next_power_of_2(size) if held else SOFTMAX_BLOCK
-        tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264)))) if held else 1
+        held = size <= (SOFTMAX_HELD if block is None else block)
+        block = triton.next_power_of_2(size) if held else block or SOFTMAX_BLOCK
+        tall = each or max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264))))
+        tall = tall if held else 1
         cross_entropy_kernel[(triton.cdiv(rows, tall),)](
             x, target, weight, loss, rows, size, ignore_index, float(label_smoothing), **options, HELD=held, ROWS=tall, BLOCK=block,
-            num_warps=sweep_warps(tall * block) if held else SOFTMAX_WARPS,
+            num_warps=warps or (sweep_warps(tall * block) if held else SOFTMAX_WARPS),
         )  # fmt: skip
     if reduction == "none":
         return loss.view(target.shape)

@@ -38,15 +38,16 @@ def depthwise_kernel(
     tl.store(out_ptr + (plane * OH + oh) * OW + ow, acc, mask=(oh < OH) & (ow < OW))
 
 
-def depthwise(x, weight, bias, size, stride, padding, dilation):
-    """Convolution of x (N, C, D, H, W) with weights (OC, 1, KD, KH, KW), one group for each channel."""
+def depthwise(x, weight, bias, size, stride, padding, dilation, tile=None, warps=None):
+    """Convolution of x (N, C, D, H, W) with weights (OC, 1, KD, KH, KW), one group for each channel; a tile is rows and columns of a plane."""
     x, (N, C, *planes), (OC, _, *taps), (OD, OH, OW) = x.contiguous(), x.shape, weight.shape, size
     BW = min(128 if OH > 1 else 1024, max(16, triton.next_power_of_2(OW)))
     BH = min(max(1, (1024 if max(stride) == 1 else 512) // BW), triton.next_power_of_2(OH))
+    BH, BW = (BH, BW) if tile is None else tile[:2]
     out = torch.empty(N, OC, *size, device=x.device, dtype=x.dtype)
     grid = (N * OC * OD * triton.cdiv(OH, BH) * triton.cdiv(OW, BW),)
     depthwise_kernel[grid](
         x, weight.contiguous(), bias, out, C, *planes, OC, *size, *taps, *stride, *padding, *dilation, BH, BW,
-        LARGE=index_is_large(x, out),
+        LARGE=index_is_large(x, out), num_warps=warps or 4,
     )  # fmt: skip
     return out

@@ -47,101 +47,105 @@ def elementwise_kernel(x_ptr, out_ptr, n, a, b, NAME: tl.constexpr, BLOCK: tl.co
     tl.store(out_ptr + i, y, mask=i < n)
 
 
-def elementwise(name, input, a=0.0, b=0.0, inplace=False):
+def elementwise(name, input, a=0.0, b=0.0, inplace=False, own=None, block=1024, warps=4):
     """The function over every element, or None where it is left to torch."""
-    if (inplace and not (ALONE and input.is_contiguous())) or not sweepable(input):
+    if own is False or (inplace and not (ALONE and input.is_contiguous())) or not sweepable(input):
         return None
     x = input.contiguous()
     out, n = x if inplace else torch.empty_like(x), x.numel()
-    elementwise_kernel[(triton.cdiv(n, 1024),)](x, out, n, float(a), float(b), NAME=name, BLOCK=1024)
+    elementwise_kernel[(triton.cdiv(n, block),)](x, out, n, float(a), float(b), NAME=name, BLOCK=block, num_warps=warps)
     return out
 
 
-def relu(input, inplace=False):
+def relu(input, inplace=False, **choices):
     """torch.nn.functional.relu."""
-    found = elementwise("relu", input, inplace=inplace)
+    found = elementwise("relu", input, inplace=inplace, **choices)
     return torch.nn.functional.relu(input, inplace=inplace) if found is None else found
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False):
+def leaky_relu(input, negative_slope=0.01, inplace=False, **choices):
     """torch.nn.functional.leaky_relu."""
-    found = elementwise("leaky_relu", input, negative_slope, inplace=inplace)
+    found = elementwise("leaky_relu", input, negative_slope, inplace=inplace, **choices)
     return torch.nn.functional.leaky_relu(input, negative_slope, inplace=inplace) if found is None else found
 
 
-def elu(input, alpha=1.0, inplace=False):
+def elu(input, alpha=1.0, inplace=False, **choices):
     """torch.nn.functional.elu."""
-    found = elementwise("elu", input, alpha, inplace=inplace)
+    found = elementwise("elu", input, alpha, inplace=inplace, **choices)
     return torch.nn.functional.elu(input, alpha, inplace=inplace) if found is None else found
 
 
-def selu(input, inplace=False):
+def selu(input, inplace=False, **choices):
     """torch.nn.functional.selu."""
-    found = elementwise("selu", input, inplace=inplace)
+    found = elementwise("selu", input, inplace=inplace, **choices)
     return torch.nn.functional.selu(input, inplace=inplace) if found is None else found
 
 
-def silu(input, inplace=False):
+def silu(input, inplace=False, **choices):
     """torch.nn.functional.silu."""
-    found = elementwise("silu", input, inplace=inplace)
+    found = elementwise("silu", input, inplace=inplace, **choices)
     return torch.nn.functional.silu(input, inplace=inplace) if found is None else found
 
 
-def mish(input, inplace=False):
+def mish(input, inplace=False, **choices):
     """torch.nn.functional.mish."""
-    found = elementwise("mish", input, inplace=inplace)
+    found = elementwise("mish", input, inplace=inplace, **choices)
     return torch.nn.functional.mish(input, inplace=inplace) if found is None else found
 
 
-def softsign(input):
+def softsign(input, **choices):
     """torch.nn.functional.softsign."""
-    found = elementwise("softsign", input)
+    found = elementwise("softsign", input, **choices)
     return torch.nn.functional.softsign(input) if found is None else found
 
 
-def hardsigmoid(input, inplace=False):
+def hardsigmoid(input, inplace=False, **choices):
     """torch.nn.functional.hardsigmoid."""
-    found = elementwise("hardsigmoid", input, inplace=inplace)
+    found = elementwise("hardsigmoid", input, inplace=inplace, **choices)
     return torch.nn.functional.hardsigmoid(input, inplace=inplace) if found is None else found
 
 
-def hardswish(input, inplace=False):
+def hardswish(input, inplace=False, **choices):
     """torch.nn.functional.hardswish."""
-    found = elementwise("hardswish", input, inplace=inplace)
+    found = elementwise("hardswish", input, inplace=inplace, **choices)
     return torch.nn.functional.hardswish(input, inplace=inplace) if found is None else found
 
 
-def sigmoid(input):
+def sigmoid(input, **choices):
     """torch.sigmoid."""
-    found = elementwise("sigmoid", input)
+    found = elementwise("sigmoid", input, **choices)
     return torch.sigmoid(input) if found is None else found
 
 
-def tanh(input):
+def tanh(input, **choices):
     """torch.tanh."""
-    found = elementwise("tanh", input)
+    found = elementwise("tanh", input, **choices)
     return torch.tanh(input) if found is None else found
 
 
-def softplus(input, beta=1.0, threshold=20.0):
+def softplus(input, beta=1.0, threshold=20.0, **choices):
     """torch.nn.functional.softplus."""
-    found = elementwise("softplus", input, beta, threshold)
+    found = elementwise("softplus", input, beta, threshold, **choices)
     return torch.nn.functional.softplus(input, beta, threshold) if found is None else found
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False, **choices):
     """torch.nn.functional.hardtanh."""
-    found = elementwise("hardtanh", input, min_val, max_val, inplace=inplace)
+    found = elementwise("hardtanh", input, min_val, max_val, inplace=inplace, **choices)
     return torch.nn.functional.hardtanh(input, min_val, max_val, inplace=inplace) if found is None else found
 
 
-def relu6(input, inplace=False):
+def relu6(input, inplace=False, **choices):
     """torch.nn.functional.relu6."""
-    found = elementwise("relu6", input, 0.0, 6.0, inplace=inplace)
+    found = elementwise("relu6", input, 0.0, 6.0, inplace=inplace, **choices)
     return torch.nn.functional.relu6(input, inplace=inplace) if found is None else found
 
 
-def gelu(input, approximate="none"):
+def gelu(input, approximate="none", **choices):
     """torch.nn.functional.gelu."""
-    found = elementwise("gelu_tanh" if approximate == "tanh" else "gelu", input) if approximate in ("none", "tanh") else None
+    found = (
+        elementwise("gelu_tanh" if approximate == "tanh" else "gelu", input, **choices)
+        if approximate in ("none", "tanh")
+        else None
+    )
     return torch.nn.functional.gelu(input, approximate=approximate) if found is None else found

@@ -96,9 +96,14 @@ def extreme_join_kernel(value_ptr, place_ptr, out_ptr, total, inner, parts, PART
     tl.store(out_ptr + i, found, mask=i < total)
 
 
-def extreme(input, dim, keepdim, least):
+def extreme(input, dim, keepdim, least, own=None, rows=None, block=None, warps=None):
     """Places of the extremes, or None where they are left to torch."""
-    if not sweepable(input) or (dim is not None and not -input.dim() <= dim < max(input.dim(), 1)) or not input.dim():
+    if (
+        own is False
+        or not sweepable(input)
+        or (dim is not None and not -input.dim() <= dim < max(input.dim(), 1))
+        or not input.dim()
+    ):
         return None
     x = input.contiguous()
     if dim is None:
@@ -110,12 +115,12 @@ def extreme(input, dim, keepdim, least):
     outer = x.numel() // (size * inner)
     out = torch.empty(shape, dtype=torch.int64, device=x.device)
     if inner == 1:
-        wide = min(EXTREME_BLOCK, triton.next_power_of_2(size))
-        tall = max(1, min(EXTREME_BLOCK // wide, triton.next_power_of_2(triton.cdiv(outer, EXTREME_PROGRAMS))))
+        wide = min(block or EXTREME_BLOCK, triton.next_power_of_2(size))
+        tall = rows or max(1, min(EXTREME_BLOCK // wide, triton.next_power_of_2(triton.cdiv(outer, EXTREME_PROGRAMS))))
         step, grid = wide, triton.cdiv(outer, tall)
     else:
-        tall = min(EXTREME_TALL, triton.next_power_of_2(size))
-        wide = min(EXTREME_WIDE, max(16, triton.next_power_of_2(inner)))
+        tall = min(rows or EXTREME_TALL, triton.next_power_of_2(size))
+        wide = min(block or EXTREME_WIDE, max(16, triton.next_power_of_2(inner)))
         step, blocks = tall, triton.cdiv(inner, wide)
         grid = outer * blocks
         if grid >= 2**31:
@@ -130,11 +135,13 @@ def extreme(input, dim, keepdim, least):
         place = torch.empty(outer * parts * inner, dtype=torch.int64 if large else torch.int32, device=x.device)
     if inner == 1:
         extreme_rows_kernel[(grid, parts)](
-            x, value, place, outer, size, chunk, LEAST=least, PART=parts > 1, ROWS=tall, BLOCK=wide, LARGE=large, num_warps=4
+            x, value, place, outer, size, chunk, LEAST=least, PART=parts > 1, ROWS=tall, BLOCK=wide, LARGE=large,
+            num_warps=warps or 4,
         )  # fmt: skip
     else:
         extreme_columns_kernel[(grid, parts)](
-            x, value, place, size, inner, blocks, chunk, LEAST=least, PART=parts > 1, TALL=tall, WIDE=wide, LARGE=large, num_warps=8
+            x, value, place, size, inner, blocks, chunk, LEAST=least, PART=parts > 1, TALL=tall, WIDE=wide, LARGE=large,
+            num_warps=warps or 8,
         )  # fmt: skip
     if parts > 1:
         height = triton.next_power_of_2(parts)
@@ -145,13 +152,13 @@ def extreme(input, dim, keepdim, least):
     return out
 
 
-def argmax(input, dim=None, keepdim=False):
+def argmax(input, dim=None, keepdim=False, **choices):
     """torch.argmax."""
-    found = extreme(input, dim, keepdim, False)
+    found = extreme(input, dim, keepdim, False, **choices)
     return torch.argmax(input, dim, keepdim) if found is None else found
 
 
-def argmin(input, dim=None, keepdim=False):
+def argmin(input, dim=None, keepdim=False, **choices):
     """torch.argmin."""
-    found = extreme(input, dim, keepdim, True)
+    found = extreme(input, dim, keepdim, True, **choices)
     return torch.argmin(input, dim, keepdim) if found is None else found

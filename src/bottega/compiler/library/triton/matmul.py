@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
-from bottega.compiler.library.triton.tiles import ALONE, half_tiles, kernel_ready, library_is_best, tiles
+from bottega.compiler.library.triton.tiles import ALONE, half_tiles, kernel_ready, library_is_best, tile_warps, tiles
 
 MATVEC_LEAST = 2**20
 PRODUCT_NARROWEST = 64
@@ -55,12 +55,15 @@ def product_kernel(
     tl.store(out_ptr + row * stride_om + col * stride_on, acc, mask=(row < M) & (col < N))
 
 
-def product(a, b, bias=None, turned=False):
+def product(a, b, bias=None, turned=False, tile=None, warps=None, stages=None, splits=None):
     """a (outer, inner, M, K) @ b (outer, inner, K, N) + bias (N); turned: the result lies in memory column by column."""
     (outer, inner, M, K), N = a.shape, b.shape[-1]
-    BM, BN, split, warps = (tiles if a.dtype == torch.float32 else half_tiles)(M, N, K, outer * inner)
+    BM, BN, split, many = (tiles if a.dtype == torch.float32 else half_tiles)(M, N, K, outer * inner)
     narrow = ALONE and min(M, N) <= 64  # limited by memory: more programs at a time, with less each
     BK = 64 if K > 64 and K % 64 == 0 and not narrow else 32
+    if tile is not None:
+        (BM, BN, BK), split, many = tile, 1, tile_warps(tile)
+    split = splits or split
     dtype = a.dtype if split == 1 else torch.float32
     out = torch.empty(split, outer, inner, *((N, M) if turned else (M, N)), device=a.device, dtype=dtype)
     grid = (triton.cdiv(M, BM) * triton.cdiv(N, BN), outer * inner, split)
@@ -68,7 +71,7 @@ def product(a, b, bias=None, turned=False):
     product_kernel[grid](
         a, b, bias, out, M, N, K, inner, *a.stride(), *b.stride(), *((1, M) if turned else (N, 1)),
         SPLIT=split, EVEN=even and M % BM == 0 and N % BN == 0, EVEN_K=even, BM=BM, BN=BN, BK=BK,
-        LARGE=index_is_large(a, b, out), num_warps=warps, num_stages=3 if K > BK else 1,
+        LARGE=index_is_large(a, b, out), num_warps=warps or many, num_stages=stages or (3 if K > BK else 1),
     )  # fmt: skip
     out = out[0] if split == 1 else out.sum(0).to(a.dtype)
     return out.transpose(-1, -2) if turned else out
@@ -79,7 +82,7 @@ def product_lies(x, axis):
     return x.stride(axis) == 1 and x.stride(-3 - axis) % (16 // x.element_size()) == 0 and x.shape[axis] % 16 == 0
 
 
-def matrix_product(a, b, bias=None):
+def matrix_product(a, b, bias=None, tile=None, **choices):
     """a (..., M, K) @ b (..., K, N) with batches broadcast; operands are turned or copied so that the second lies along the depth."""
     M, N, K = a.shape[-2], b.shape[-1], a.shape[-1]
     if K % 16:
@@ -101,9 +104,10 @@ def matrix_product(a, b, bias=None):
     while a.dim() < 4:
         a, b = a.unsqueeze(0), b.unsqueeze(0)
     if turned:
-        out = product(b.transpose(-1, -2), a.transpose(-1, -2), None, True).transpose(-1, -2)
+        tile = None if tile is None else (tile[1], tile[0], tile[2])
+        out = product(b.transpose(-1, -2), a.transpose(-1, -2), None, True, tile, **choices).transpose(-1, -2)
     else:
-        out = product(a, b, bias)
+        out = product(a, b, bias, False, tile, **choices)
     return out.reshape(*batch, M, N)
 
 
@@ -135,19 +139,22 @@ def matvec_kernel(
     tl.store(out_ptr + piece * M + row, total, mask=row < M)
 
 
-def matvec(a, x):
-    """a (M, K) @ x (K): each row a sum, long rows in pieces."""
+def matvec(a, x, tile=None, warps=None, stages=None, splits=None):
+    """a (M, K) @ x (K): each row a sum, long rows in pieces; a tile is rows and depth."""
     M, K = a.shape
     if a.stride(0) == 1 and a.stride(1) != 1:
         BM, BK = 128, 32
     else:
         BK = min(1024, max(32, triton.next_power_of_2(K)))
         BM = 4096 // BK
+    if tile is not None:
+        BM, BK = tile[0], tile[-1]
     blocks = triton.cdiv(M, BM)
-    pieces = max(1, min(triton.cdiv(2112, blocks), triton.cdiv(K, 4 * BK)))
+    pieces = splits or max(1, min(triton.cdiv(2112, blocks), triton.cdiv(K, 4 * BK)))
     out = torch.empty(pieces, M, device=a.device, dtype=a.dtype if pieces == 1 else torch.float32)
     matvec_kernel[(blocks, pieces)](
-        a, x, out, M, K, *a.stride(), x.stride(0), PIECES=pieces, BM=BM, BK=BK, LARGE=index_is_large(a, x), num_warps=8
+        a, x, out, M, K, *a.stride(), x.stride(0), PIECES=pieces, BM=BM, BK=BK, LARGE=index_is_large(a, x), num_warps=warps or 8,
+        num_stages=stages or 3,
     )  # fmt: skip
     return out[0] if pieces == 1 else out.sum(0).to(a.dtype)
 
@@ -161,23 +168,24 @@ def matvec_ready(a, x):
     return 1 in a.stride()[-2:]
 
 
-def matmul(input, other):
+def matmul(input, other, *, own=None, **choices):
     """torch.matmul."""
     a, b = input, other
-    if a.dim() < 1 or b.dim() < 1 or a.shape[-1] != b.shape[max(-2, -b.dim())]:
+    if own is False or a.dim() < 1 or b.dim() < 1 or a.shape[-1] != b.shape[max(-2, -b.dim())]:
         return torch.matmul(a, b).contiguous()
     if ALONE and a.dim() == 1 and b.dim() != 2:
-        return matmul(a.unsqueeze(0), b).squeeze(-1 if b.dim() == 1 else -2)
+        return matmul(a.unsqueeze(0), b, **choices).squeeze(-1 if b.dim() == 1 else -2)
     if a.dim() > 1 and (b.dim() == 1 or (b.dim() == 2 and b.shape[1] == 1)):
         x = b.reshape(-1)
         if ALONE and (a.dim() > 2 or 1 not in a.stride()):
             a = a.contiguous()
         if (a.dim() == 2 or a.is_contiguous()) and matvec_ready(a, x):
-            return matvec(a.reshape(-1, a.shape[-1]), x).view(*a.shape[:-1], *b.shape[1:])
+            return matvec(a.reshape(-1, a.shape[-1]), x, **choices).view(*a.shape[:-1], *b.shape[1:])
         return torch.matmul(a, b).contiguous()
     if b.dim() == 2 and (a.dim() == 1 or (a.dim() == 2 and a.shape[0] == 1)):
         x, matrix = a.reshape(-1), (b.contiguous() if ALONE and 1 not in b.stride() else b).transpose(0, 1)
-        return matvec(matrix, x).view(*a.shape[:-1], b.shape[1]) if matvec_ready(matrix, x) else torch.matmul(a, b).contiguous()
+        ready = matvec_ready(matrix, x)
+        return matvec(matrix, x, **choices).view(*a.shape[:-1], b.shape[1]) if ready else torch.matmul(a, b).contiguous()
     if min(a.dim(), b.dim()) < 2 or not kernel_ready(a, b):
         return torch.matmul(a, b).contiguous()
     flat = a.reshape(-1, a.shape[-1]) if b.dim() == 2 and a.is_contiguous() else a
@@ -185,34 +193,35 @@ def matmul(input, other):
     batch = torch.broadcast_shapes(flat.shape[:-2], b.shape[:-2])
     count = batch.numel()
     pays = product_pays(M, N, K, library_is_best(a)) and (ALONE or count == 1 or K % 16 == 0)
-    if not pays or count > 65535:
+    if not (own or pays) or count > 65535:
         return torch.matmul(a, b).contiguous()
-    out = matrix_product(flat, b)
+    out = matrix_product(flat, b, **choices)
     return out.view(*a.shape[:-1], N) if b.dim() == 2 else out
 
 
-def mm(input, mat2):
+def mm(input, mat2, **choices):
     """torch.mm."""
-    return matmul(input, mat2) if input.dim() == mat2.dim() == 2 else torch.mm(input, mat2)
+    return matmul(input, mat2, **choices) if input.dim() == mat2.dim() == 2 else torch.mm(input, mat2)
 
 
-def bmm(input, mat2):
+def bmm(input, mat2, **choices):
     """torch.bmm."""
     alike = input.dim() == mat2.dim() == 3 and input.shape[0] == mat2.shape[0]
-    return matmul(input, mat2) if alike else torch.bmm(input, mat2)
+    return matmul(input, mat2, **choices) if alike else torch.bmm(input, mat2)
 
 
-def linear(input, weight, bias=None):
+def linear(input, weight, bias=None, *, own=None, **choices):
     """torch.nn.functional.linear."""
     fits = input.dim() >= 1 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
-    if fits:
+    if fits and own is not False:
         (N, K), M = weight.shape, input.numel() // input.shape[-1]
-        if product_pays(M, N, K, library_is_best(input)) and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
-            return matrix_product(input.reshape(M, K), weight.t(), bias).view(*input.shape[:-1], N)
+        pays = own or product_pays(M, N, K, library_is_best(input))
+        if pays and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
+            return matrix_product(input.reshape(M, K), weight.t(), bias, **choices).view(*input.shape[:-1], N)
     return torch.nn.functional.linear(input, weight, bias).contiguous()
 
 
-def einsum(equation, *operands):
+def einsum(equation, *operands, **choices):
     """torch.einsum; a sum over letters that two operands share is a product of matrices."""
     text = equation.replace(" ", "")
     terms, given, result = text.partition("->")
@@ -241,5 +250,5 @@ def einsum(equation, *operands):
     lead = [sizes[c] for c in batch]
     a = gathered(a, left, batch, rows, depth).reshape(*lead, size(rows), size(depth))
     b = gathered(b, right, batch, depth, columns).reshape(*lead, size(depth), size(columns))
-    out = matmul(a, b).reshape([sizes[c] for c in (*batch, *rows, *columns)])
+    out = matmul(a, b, **choices).reshape([sizes[c] for c in (*batch, *rows, *columns)])
     return gathered(out, [*batch, *rows, *columns], result).contiguous()

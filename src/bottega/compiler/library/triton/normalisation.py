@@ -153,55 +153,60 @@ def norm_columns_kernel(x_ptr, weight_ptr, bias_ptr, running_mean_ptr, running_v
         tl.store(out_ptr + (start + r) * columns + c, v, mask=mask)
 
 
-def norm_rows(x, weight, bias, rows, size, groups, channels, plane, eps):
-    """Normalises `rows` contiguous rows; element i of a row has channel row % groups * channels + i // plane."""
+def norm_rows(x, weight, bias, count, size, groups, channels, plane, eps, rows=None, block=None, warps=None):
+    """Normalises `count` contiguous rows; element i of a row has channel row % groups * channels + i // plane. A block that is shorter than a
+    row has it swept in chunks."""
     x = x.contiguous()
     out = torch.empty_like(x)
     flags = {"WEIGHT": weight is not None, "BIAS": bias is not None}
-    if size <= NORM_HELD:
+    if size <= (NORM_HELD if block is None else block):
         block = triton.next_power_of_2(size)
-        tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264))))
-        norm_held_kernel[(triton.cdiv(rows, tall),)](
-            x, weight, bias, out, rows, size, groups, channels, eps, PLANE=plane, **flags, ROWS=tall, BLOCK=block,
-            LARGE=index_is_large(x), num_warps=sweep_warps(tall * block),
+        tall = rows or max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(count, 264))))
+        norm_held_kernel[(triton.cdiv(count, tall),)](
+            x, weight, bias, out, count, size, groups, channels, eps, PLANE=plane, **flags, ROWS=tall, BLOCK=block,
+            LARGE=index_is_large(x), num_warps=warps or sweep_warps(tall * block),
         )  # fmt: skip
         return out
-    norm_chunked(x, weight, bias, None, None, out, rows, size, size, 0, 0, groups, channels, 0 if plane == size else plane, eps)
+    norm_chunked(x, weight, bias, None, None, out, count, size, size, 0, 0, groups, channels, 0 if plane == size else plane, eps,
+                 block=block, warps=warps)  # fmt: skip
     return out
 
 
 def norm_chunked(x, weight, bias, running_mean, running_var, out, rows, size, pitch, step, plane, groups, channels, affine, eps,
-                 given=False, momentum=0.0):  # fmt: skip
+                 given=False, momentum=0.0, block=None, warps=None):  # fmt: skip
     """Moments of chunks in a first kernel, unless they are given; all else in a second one."""
-    block = min(NORM_BLOCK, triton.next_power_of_2(size))
+    block, warps = min(block or NORM_BLOCK, triton.next_power_of_2(size)), warps or 8
     chunk, parts = sweep_chunks(rows, size, block)
     mean, m2, large = None, None, index_is_large(x)
     if not given:
         mean, m2 = torch.empty((2, rows * parts), dtype=torch.float32, device=x.device)
         norm_moments_kernel[(rows, parts)](
-            x, mean, m2, size, chunk, pitch, step, PLANE=plane, BLOCK=block, LARGE=large, num_warps=8
+            x, mean, m2, size, chunk, pitch, step, PLANE=plane, BLOCK=block, LARGE=large, num_warps=warps
         )  # fmt: skip
     norm_apply_kernel[(rows, parts)](
         x, mean, m2, weight, bias, running_mean, running_var, out, size, chunk, parts, chunk, pitch, step, groups, channels, eps,
         momentum, PLANE=plane, AFFINE=affine, WEIGHT=weight is not None, BIAS=bias is not None, GIVEN=given,
         UPDATE=not given and running_mean is not None, PARTS=triton.next_power_of_2(parts), BLOCK=block, LARGE=large,
-        num_warps=8,
+        num_warps=warps,
     )  # fmt: skip
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05, *, own=None, **choices
+):
     """torch.nn.functional.batch_norm."""
     N, C = input.shape[:2] if input.dim() > 1 else (0, 0)
     plane = input.numel() // max(N * C, 1)
     kept = [tensor for tensor in (running_mean, running_var) if tensor is not None]
     usual = all(tensor is None or (tensor.numel() == C and tensor.is_contiguous()) for tensor in (*kept, weight, bias))
     if (
-        not sweepable(input, running_mean, running_var, weight, bias)
+        own is False
+        or not sweepable(input, running_mean, running_var, weight, bias)
         or not 2 <= input.dim() <= 5
         or not usual
         or len(kept) != (2 if kept or not training else 0)
         or (training and N * plane < 2)
-        or (training and plane == 1 and C < 2048 and N > 4096 and not ALONE)
+        or (training and plane == 1 and C < 2048 and N > 4096 and not (own or ALONE))
     ):
         return torch.nn.functional.batch_norm(
             input.contiguous(), running_mean, running_var, weight, bias, training, momentum, eps
@@ -210,13 +215,14 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     out = torch.empty_like(x)
     if plane > 1:
         norm_chunked(x, weight, bias, running_mean, running_var, out, C, N * plane, plane, C * plane, plane, C, 1, 0, eps,
-                     not training, momentum)  # fmt: skip
+                     not training, momentum, **choices)  # fmt: skip
         return out
-    chunk, parts = (N, 1) if training else sweep_chunks(triton.cdiv(C, 32), N, 32)
-    norm_columns_kernel[(triton.cdiv(C, 32), parts)](
+    tall, wide = choices.get("rows") or (64 if training else 32), choices.get("block") or 32
+    chunk, parts = (N, 1) if training else sweep_chunks(triton.cdiv(C, wide), N, tall)
+    norm_columns_kernel[(triton.cdiv(C, wide), parts)](
         x, weight, bias, running_mean, running_var, out, N, C, chunk, eps, momentum, WEIGHT=weight is not None, BIAS=bias is not None,
-        GIVEN=not training, UPDATE=bool(kept), ROWS=64 if training else 32, COLUMNS=32, LARGE=index_is_large(x),
-        num_warps=8 if training else 4,
+        GIVEN=not training, UPDATE=bool(kept), ROWS=tall, COLUMNS=wide, LARGE=index_is_large(x),
+        num_warps=choices.get("warps") or (8 if training else 4),
     )  # fmt: skip
     return out
 
@@ -227,34 +233,37 @@ def norm_ready(input, weight, bias, shape):
     return sweepable(input, weight, bias) and all(tuple(one.shape) == tuple(shape) and one.is_contiguous() for one in given)
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, *, own=None, **choices):
     """torch.nn.functional.group_norm."""
-    if input.dim() < 2 or input.shape[1] % num_groups or not norm_ready(input, weight, bias, input.shape[1:2]):
+    if own is False or input.dim() < 2 or input.shape[1] % num_groups or not norm_ready(input, weight, bias, input.shape[1:2]):
         return torch.nn.functional.group_norm(input.contiguous(), num_groups, weight, bias, eps)
     N, C = input.shape[:2]
     plane = input.numel() // (N * C)
-    return norm_rows(input, weight, bias, N * num_groups, C // num_groups * plane, num_groups, C // num_groups, plane, eps)
+    size, channels = C // num_groups * plane, C // num_groups
+    return norm_rows(input, weight, bias, N * num_groups, size, num_groups, channels, plane, eps, **choices)
 
 
 def instance_norm(
-    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05
-):
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05, *, own=None,
+    **choices,
+):  # fmt: skip
     """torch.nn.functional.instance_norm."""
     kept = running_mean is not None or running_var is not None
     ready = input.dim() >= 3 and norm_ready(input, weight, bias, input.shape[1:2])
-    if kept or not use_input_stats or not ready or input[0, 0].numel() < 2:
+    if own is False or kept or not use_input_stats or not ready or input[0, 0].numel() < 2:
         return torch.nn.functional.instance_norm(
             input.contiguous(), running_mean, running_var, weight, bias, use_input_stats, momentum, eps
         )  # fmt: skip
     N, C = input.shape[:2]
     plane = input.numel() // (N * C)
-    return norm_rows(input, weight, bias, N * C, plane, C, 1, plane, eps)
+    return norm_rows(input, weight, bias, N * C, plane, C, 1, plane, eps, **choices)
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, *, own=None, **choices):
     """torch.nn.functional.layer_norm."""
     shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape or not norm_ready(input, weight, bias, shape):
+    fits = shape and tuple(input.shape[-len(shape) :]) == shape and norm_ready(input, weight, bias, shape)
+    if own is False or not fits:
         return torch.nn.functional.layer_norm(input.contiguous(), normalized_shape, weight, bias, eps)
     size = input[(0,) * (input.dim() - len(shape))].numel()
-    return norm_rows(input, weight, bias, input.numel() // size, size, 1, 0, 1, eps)
+    return norm_rows(input, weight, bias, input.numel() // size, size, 1, 0, 1, eps, **choices)

@@ -96,9 +96,12 @@ def pool_extent(size, window, stride, padding, dilation, ceil_mode):
     return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count
 
 
-def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest, count_pad=True, divisor=None):
+def pool(
+    input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest, count_pad=True, divisor=None, own=None, block=POOL_BLOCK,
+    warps=POOL_WARPS,
+):  # fmt: skip
     """The pooled tensor, or None where it is left to torch."""
-    if input.dim() not in (dims + 1, dims + 2) or input.numel() == 0:
+    if own is False or input.dim() not in (dims + 1, dims + 2) or input.numel() == 0:
         return None
     if not sweepable(input[:1] if input.dim() == dims + 2 else input):
         return None
@@ -108,12 +111,12 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     if any(len(sizes) != dims for sizes in (window, stride, padding, dilation)) or min(*window, *stride, *dilation) < 1:
         return None
     large = window[-1] > 64 or torch.Size(window).numel() > 2048
-    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)) or (large and not ALONE):
+    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)) or (large and not (own or ALONE)):
         return None
     outs = tuple(pool_extent(*sizes, ceil_mode) for sizes in zip(space, window, stride, padding, dilation))
     planes, each = input.numel() // torch.Size(space).numel(), torch.Size(outs).numel()
-    flat = each < POOL_BLOCK
-    if min(outs) < 1 or planes * triton.cdiv(each, POOL_BLOCK) >= 2**31:
+    flat = each < block
+    if min(outs) < 1 or planes * triton.cdiv(each, block) >= 2**31:
         return None
     x = input.contiguous()
     out = torch.empty(input.shape[:-dims] + outs, dtype=x.dtype, device=x.device)
@@ -125,52 +128,54 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     count = 0 if largest or divisor else 2 if not count_pad and (any(padding) or ceil_mode) else int(ceil_mode)
     taps = torch.Size(window).numel()
     rounds = 1 if taps <= 64 else taps // window[-1] if window[-1] <= 64 else taps
-    blocks = triton.cdiv(each, POOL_BLOCK)
+    blocks = triton.cdiv(each, block)
     # Planes that are programs of their own are counted in 64 bits anyway: what matters is the size of one.
     large = index_is_large(x, out) if flat else index_is_large(x.view(-1, *space)[0], out.view(-1, *outs)[0])
-    pool_kernel[(triton.cdiv(planes * each, POOL_BLOCK) if flat else planes * blocks,)](
+    pool_kernel[(triton.cdiv(planes * each, block) if flat else planes * blocks,)](
         x, out, planes, blocks, *(size for own in sizes for size in own), MAX=largest, COUNT=count, DIVISOR=divisor or taps, FLAT=flat,
-        ROUNDS=rounds, TAPS=taps // rounds, BLOCK=POOL_BLOCK, LARGE=large, num_warps=POOL_WARPS,
+        ROUNDS=rounds, TAPS=taps // rounds, BLOCK=block, LARGE=large, num_warps=warps,
     )  # fmt: skip
     return out
 
 
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, **choices):
     """torch.nn.functional.max_pool1d."""
-    found = None if return_indices else pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found = None if return_indices else pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode, True, **choices)
     if found is not None:
         return found
     return torch.nn.functional.max_pool1d(input.contiguous(), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, **choices):
     """torch.nn.functional.max_pool2d."""
-    found = None if return_indices else pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found = None if return_indices else pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode, True, **choices)
     if found is not None:
         return found
     return torch.nn.functional.max_pool2d(input.contiguous(), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, **choices):
     """torch.nn.functional.max_pool3d."""
-    found = None if return_indices else pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found = None if return_indices else pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode, True, **choices)
     if found is not None:
         return found
     return torch.nn.functional.max_pool3d(input.contiguous(), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, **choices):
     """torch.nn.functional.avg_pool1d."""
-    found = pool(input, 1, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad)
+    found = pool(input, 1, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad, **choices)
     if found is not None:
         return found
     stride = kernel_size if stride is None else stride
     return torch.nn.functional.avg_pool1d(input.contiguous(), kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool2d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, **choices
+):
     """torch.nn.functional.avg_pool2d."""
-    found = pool(input, 2, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad, divisor_override)
+    found = pool(input, 2, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad, divisor_override, **choices)
     if found is not None:
         return found
     return torch.nn.functional.avg_pool2d(
@@ -178,9 +183,11 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     )
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool3d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, **choices
+):
     """torch.nn.functional.avg_pool3d."""
-    found = pool(input, 3, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad, divisor_override)
+    found = pool(input, 3, kernel_size, stride, padding, 1, ceil_mode, False, count_include_pad, divisor_override, **choices)
     if found is not None:
         return found
     return torch.nn.functional.avg_pool3d(
@@ -188,25 +195,29 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     )
 
 
-def pool_mean(x, rows, size):
+def pool_mean(x, count, size, rows=None, block=None, warps=4):
     """Means of contiguous rows; few long rows are cut into chunks whose sums a second launch adds."""
-    out, large = torch.empty(rows, dtype=x.dtype, device=x.device), index_is_large(x)
-    block = min(2048, triton.next_power_of_2(size))
-    tall = max(1, 2048 // block)
-    if size <= POOL_LONG_ROW or rows >= 1056:
-        pool_mean_kernel[(triton.cdiv(rows, tall), 1)](x, out, rows, size, size, size, ROWS=tall, BLOCK=block, LARGE=large)
+    out, large = torch.empty(count, dtype=x.dtype, device=x.device), index_is_large(x)
+    block = min(block or 2048, triton.next_power_of_2(size))
+    tall = rows or max(1, 2048 // block)
+    if size <= POOL_LONG_ROW or count >= 1056:
+        pool_mean_kernel[(triton.cdiv(count, tall), 1)](
+            x, out, count, size, size, size, ROWS=tall, BLOCK=block, LARGE=large, num_warps=warps
+        )  # fmt: skip
         return out
-    chunk, parts = sweep_chunks(rows, size, block)
-    sums = torch.empty(rows * parts, dtype=torch.float32, device=x.device)
-    pool_mean_kernel[(triton.cdiv(rows, tall), parts)](x, sums, rows, size, chunk, 1, ROWS=tall, BLOCK=block, LARGE=large)
+    chunk, parts = sweep_chunks(count, size, block)
+    sums = torch.empty(count * parts, dtype=torch.float32, device=x.device)
+    pool_mean_kernel[(triton.cdiv(count, tall), parts)](
+        x, sums, count, size, chunk, 1, ROWS=tall, BLOCK=block, LARGE=large, num_warps=warps
+    )  # fmt: skip
     block = triton.next_power_of_2(parts)
-    pool_mean_kernel[(rows, 1)](sums, out, rows, parts, parts, size, ROWS=1, BLOCK=block, LARGE=large)
+    pool_mean_kernel[(count, 1)](sums, out, count, parts, parts, size, ROWS=1, BLOCK=block, LARGE=large)
     return out
 
 
-def adaptive_pool(input, dims, output_size):
+def adaptive_pool(input, dims, output_size, own=None, **choices):
     """Windows of one size, or None where there are none."""
-    if input.dim() not in (dims + 1, dims + 2) or input.numel() == 0:
+    if own is False or input.dim() not in (dims + 1, dims + 2) or input.numel() == 0:
         return None
     space = tuple(input.shape[-dims:])
     outs = tuple(own if out is None else out for out, own in zip(pool_sizes(output_size, dims), space))
@@ -216,24 +227,24 @@ def adaptive_pool(input, dims, output_size):
     if torch.Size(outs).numel() == 1:
         if not sweepable(input):
             return None
-        return pool_mean(input.contiguous(), input.numel() // size, size).view(input.shape[:-dims] + outs)
+        return pool_mean(input.contiguous(), input.numel() // size, size, **choices).view(input.shape[:-dims] + outs)
     window = tuple(own // out for own, out in zip(space, outs))
-    return pool(input, dims, window, window, 0, 1, False, False)
+    return pool(input, dims, window, window, 0, 1, False, False, own=own, **choices)
 
 
-def adaptive_avg_pool1d(input, output_size):
+def adaptive_avg_pool1d(input, output_size, **choices):
     """torch.nn.functional.adaptive_avg_pool1d."""
-    found = adaptive_pool(input, 1, output_size)
+    found = adaptive_pool(input, 1, output_size, **choices)
     return torch.nn.functional.adaptive_avg_pool1d(input.contiguous(), output_size) if found is None else found
 
 
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input, output_size, **choices):
     """torch.nn.functional.adaptive_avg_pool2d."""
-    found = adaptive_pool(input, 2, output_size)
+    found = adaptive_pool(input, 2, output_size, **choices)
     return torch.nn.functional.adaptive_avg_pool2d(input.contiguous(), output_size) if found is None else found
 
 
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input, output_size, **choices):
     """torch.nn.functional.adaptive_avg_pool3d."""
-    found = adaptive_pool(input, 3, output_size)
+    found = adaptive_pool(input, 3, output_size, **choices)
     return torch.nn.functional.adaptive_avg_pool3d(input.contiguous(), output_size) if found is None else found

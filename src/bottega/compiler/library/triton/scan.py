@@ -65,9 +65,9 @@ def scan_columns_kernel(x_ptr, out_ptr, size, inner, blocks, PRODUCT: tl.constex
             carry = carry + tl.sum(v, axis=0, keep_dims=True)
 
 
-def scan(input, dim, dtype, product):
+def scan(input, dim, dtype, product, own=None, rows=None, block=None, warps=4):
     """The scan, or None where it is left to torch."""
-    if not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
+    if own is False or not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
         return None
     if not input.dim() or not -input.dim() <= dim < input.dim():
         return None
@@ -77,27 +77,31 @@ def scan(input, dim, dtype, product):
     outer = x.numel() // (size * inner)
     out, large = torch.empty_like(x), index_is_large(x)
     if inner == 1:
-        if outer < 66 and size > 16384 and not ALONE:
+        if outer < 66 and size > 16384 and not (own or ALONE):
             return None
-        block = min(SCAN_BLOCK, triton.next_power_of_2(size))
-        tall = max(1, min(SCAN_BLOCK // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
-        scan_rows_kernel[(triton.cdiv(outer, tall),)](x, out, outer, size, PRODUCT=product, ROWS=tall, BLOCK=block, LARGE=large)
+        block = min(block or SCAN_BLOCK, triton.next_power_of_2(size))
+        tall = rows or max(1, min(SCAN_BLOCK // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
+        scan_rows_kernel[(triton.cdiv(outer, tall),)](
+            x, out, outer, size, PRODUCT=product, ROWS=tall, BLOCK=block, LARGE=large, num_warps=warps
+        )  # fmt: skip
         return out
     blocks = triton.cdiv(inner, SCAN_WIDE)
-    if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not ALONE):
+    if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not (own or ALONE)):
         return None
-    tall = min(SCAN_TALL, triton.next_power_of_2(size))
-    scan_columns_kernel[(outer * blocks,)](x, out, size, inner, blocks, PRODUCT=product, TALL=tall, WIDE=SCAN_WIDE, LARGE=large)
+    tall = min(block or SCAN_TALL, triton.next_power_of_2(size))
+    scan_columns_kernel[(outer * blocks,)](
+        x, out, size, inner, blocks, PRODUCT=product, TALL=tall, WIDE=SCAN_WIDE, LARGE=large, num_warps=warps
+    )  # fmt: skip
     return out
 
 
-def cumsum(input, dim, dtype=None):
+def cumsum(input, dim, dtype=None, **choices):
     """torch.cumsum."""
-    found = scan(input, dim, dtype, False)
+    found = scan(input, dim, dtype, False, **choices)
     return torch.cumsum(input.contiguous(), dim, dtype=dtype) if found is None else found
 
 
-def cumprod(input, dim, dtype=None):
+def cumprod(input, dim, dtype=None, **choices):
     """torch.cumprod."""
-    found = scan(input, dim, dtype, True)
+    found = scan(input, dim, dtype, True, **choices)
     return torch.cumprod(input.contiguous(), dim, dtype=dtype) if found is None else found

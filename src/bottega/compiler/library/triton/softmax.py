@@ -122,9 +122,9 @@ def softmax_columns_kernel(x_ptr, out_ptr, size, inner, blocks, LOG: tl.constexp
             tl.store(out_ptr + base + (start + r) * inner + c, softmax_value(v, most, total, LOG), mask=mask)
 
 
-def softmax_any(input, dim, dtype, log):
-    """The softmax or its logarithm, or None where it is left to torch."""
-    if dim is None or not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
+def softmax_any(input, dim, dtype, log, own=None, rows=None, block=None, warps=None):
+    """The softmax or its logarithm, or None where it is left to torch. A block that is shorter than a row has it swept."""
+    if own is False or dim is None or not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
         return None
     if not input.dim() or not -input.dim() <= dim < input.dim():
         return None
@@ -136,43 +136,45 @@ def softmax_any(input, dim, dtype, log):
     if inner > 1:
         held = size <= 256
         tall = triton.next_power_of_2(size) if held else 64
-        wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
+        wide = min(triton.next_power_of_2(inner), max(16, (block or SOFTMAX_TILE) // tall))
         blocks = triton.cdiv(inner, wide)
-        if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not ALONE):
+        if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not (own or ALONE)):
             return None
         softmax_columns_kernel[(outer * blocks,)](
             x, out, size, inner, blocks, LOG=log, HELD=held, TALL=tall, WIDE=wide, LARGE=large,
-            num_warps=4 if tall * wide <= 2048 else 8,
+            num_warps=warps or (4 if tall * wide <= 2048 else 8),
         )  # fmt: skip
         return out
-    if size <= SOFTMAX_HELD:
+    if size <= (SOFTMAX_HELD if block is None else block):
         block = triton.next_power_of_2(size)
-        tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
+        tall = rows or max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
         softmax_held_kernel[(triton.cdiv(outer, tall),)](
-            x, out, outer, size, LOG=log, ROWS=tall, BLOCK=block, LARGE=large, num_warps=sweep_warps(tall * block)
+            x, out, outer, size, LOG=log, ROWS=tall, BLOCK=block, LARGE=large, num_warps=warps or sweep_warps(tall * block)
         )  # fmt: skip
-    elif outer >= SOFTMAX_FEW:
-        softmax_long_kernel[(outer,)](x, out, size, LOG=log, BLOCK=SOFTMAX_BLOCK, LARGE=large, num_warps=SOFTMAX_WARPS)
+        return out
+    block, warps = block or SOFTMAX_BLOCK, warps or SOFTMAX_WARPS
+    if outer >= SOFTMAX_FEW:
+        softmax_long_kernel[(outer,)](x, out, size, LOG=log, BLOCK=block, LARGE=large, num_warps=warps)
     else:
-        chunk, parts = sweep_chunks(outer, size, SOFTMAX_BLOCK)
+        chunk, parts = sweep_chunks(outer, size, block)
         most, total = torch.empty((2, outer * parts), dtype=torch.float32, device=x.device)
         softmax_part_kernel[(outer, parts)](
-            x, most, total, size, chunk, BLOCK=SOFTMAX_BLOCK, LARGE=large, num_warps=SOFTMAX_WARPS
+            x, most, total, size, chunk, BLOCK=block, LARGE=large, num_warps=warps
         )  # fmt: skip
         softmax_join_kernel[(outer, parts)](
-            x, most, total, out, size, chunk, LOG=log, PARTS=triton.next_power_of_2(parts), BLOCK=SOFTMAX_BLOCK, LARGE=large,
-            num_warps=SOFTMAX_WARPS,
+            x, most, total, out, size, chunk, LOG=log, PARTS=triton.next_power_of_2(parts), BLOCK=block, LARGE=large,
+            num_warps=warps,
         )  # fmt: skip
     return out
 
 
-def softmax(input, dim=None, _stacklevel=3, dtype=None):
+def softmax(input, dim=None, _stacklevel=3, dtype=None, **choices):
     """torch.nn.functional.softmax."""
-    found = softmax_any(input, dim, dtype, False)
+    found = softmax_any(input, dim, dtype, False, **choices)
     return torch.nn.functional.softmax(input.contiguous(), dim, _stacklevel, dtype) if found is None else found
 
 
-def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None, **choices):
     """torch.nn.functional.log_softmax."""
-    found = softmax_any(input, dim, dtype, True)
+    found = softmax_any(input, dim, dtype, True, **choices)
     return torch.nn.functional.log_softmax(input.contiguous(), dim, _stacklevel, dtype) if found is None else found

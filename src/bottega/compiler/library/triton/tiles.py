@@ -45,6 +45,11 @@ def tiles(rows, columns, depth, batch=1):
     return BM, BN, max(1, min(8 if depth < 16384 else 32, 264 // count, depth // 256)), 4
 
 
+def tile_warps(tile):
+    """Warps for a tile that an answer chose: eight for a large one."""
+    return 8 if tile[0] * tile[1] >= 16384 else 4
+
+
 def half_tiles(rows, columns, depth, batch=1):
     """The same for halves, where products are cheap and operands are not: large tiles, of which few are cut into pieces."""
     BM, BN = (128 if n > 64 else max(16, triton.next_power_of_2(n)) for n in (rows, columns))

@@ -1,0 +1,63 @@
+"""The profile stage of an evaluation, for a verdict that asks for it: counts and single launches, after all timed rounds.
+
+Nothing of it is part of the decision. What comes from the candidate's process is checked for its form when it is read (`judge/profile.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from statistics import median
+from typing import Any
+
+import torch
+
+from bottega.judge.coverage_stage import PROFILED_CALLS
+from bottega.judge.evaluation_run import EvaluationRun
+from bottega.judge.worker_link import RunnerFailed
+
+CPU_CALLS = 5
+PRODUCT = 1024
+"""Rows and columns of the product whose rate stands for what the device can compute."""
+ROUNDS = 5
+
+
+def measure_profile(run: EvaluationRun) -> dict[str, Any]:
+    device, end = run.context.device, run.budget.end
+    options = run.options(timed=device == "cpu")
+    found: dict[str, Any] = {"operations": _operations(run), "peak_operations": product_rate(device)}
+    if device == "cpu":
+        # Over the time of its first thread, which works along: a machine that others use too must not make threads look idle.
+        records = [run.runner.run_call(run.context.draw(), options) for _ in range(CPU_CALLS)]
+        found["threads"] = median((record.ran_ns + record.others_ns) / max(1, record.ran_ns) for record in records)
+        found["instructions"] = run.runner.ask({"do": "profile", "calls": 0}, end).get("instructions")
+    else:
+        run.runner.run_call(run.context.draw(), options)
+        reply = run.runner.ask({"do": "profile", "calls": PROFILED_CALLS, "launches": True}, end)
+        found["launches"], found["gaps_us"] = reply.get("launches"), reply.get("gaps_us")
+    return found
+
+
+def _operations(run: EvaluationRun) -> int:
+    """Floating-point operations of products, convolutions and attention in the module as it is; 0 where there are none."""
+    baseline = run.context.baselines["eager"]
+    try:
+        baseline.run_call(run.context.draw(), run.options(timed=False))
+        count = baseline.ask({"do": "operations"}, run.budget.end).get("operations")
+    except RunnerFailed:
+        return 0
+    return count if isinstance(count, int) and 0 <= count < 10**18 else 0
+
+
+@cache
+def product_rate(device: str) -> float:
+    """Operations a second of a plain fp32 product, the best of some rounds: the roof beside that of memory."""
+    one = torch.randn(PRODUCT, PRODUCT, device=device)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        begun = time.perf_counter()
+        torch.mm(one, one)
+        if device != "cpu":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - begun)
+    return 2 * PRODUCT**3 / best

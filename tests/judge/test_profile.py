@@ -1,0 +1,158 @@
+"""The profile of a verdict: what rows of a hostile process come to, occupancy, the bottleneck in a sentence, and a real one on the CPU."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bottega.core.device import DeviceFacts
+from bottega.judge.cupti import LaunchRecord, launch_record, summed_launches
+from bottega.judge.judge import Judge
+from bottega.judge.machine_code import counted
+from bottega.judge.profile import occupancy, profile_of
+from bottega.languages import candidate_from
+from bottega.tasks.load import load_task
+
+CPU = DeviceFacts("cpu", "a cpu", "x86_64 avx2", 8, 16.0)
+GPU = DeviceFacts("cuda", "a gpu", "sm_90", 132, 140.0, shared_kib=227.0, registers=65536)
+FACTS = {"input_bytes": 10**9, "output_bytes": 10**9, "bytes_per_second": 2e12}
+ROOT = Path(__file__).parents[2]
+
+
+def launch(**changes: Any) -> list[Any]:
+    row = {
+        "name": "void scale(float*)",
+        "us": 900.0,
+        "count": 1.0,
+        "registers": 32,
+        "grid": [132, 1, 1],
+        "block": [256, 1, 1],
+        "shared": 0,
+        "local": 0,
+    }
+    return list({**row, **changes}.values())
+
+
+def on_cpu(**raw: Any) -> dict[str, Any]:
+    given = {"threads": 7.9, "instructions": {"256": 60, "0": 40}, "operations": 0, "peak_operations": 1e11, **raw}
+    return profile_of(given, {"candidate": 10.0, "floor": 1.0}, FACTS, CPU)
+
+
+def on_gpu(rows: Any, gaps: Any = 10.0, own: float = 10.0) -> dict[str, Any]:
+    raw = {"launches": rows, "gaps_us": gaps, "operations": 0, "peak_operations": 5e13}
+    return profile_of(raw, {"candidate": own, "floor": 1.0}, FACTS, GPU)
+
+
+def test_what_a_cpu_kernel_uses_of_its_machine() -> None:
+    found = on_cpu()
+    assert (found["threads"], found["cores"], found["vector_bits"], found["vector_share"]) == (7.9, 8, 256, 0.6)
+    assert (found["gbs"], found["peak_gbs"]) == (200.0, 2000.0)
+    assert found["gflops"] is None
+    assert on_cpu(operations=10**8)["gflops"] == 10.0
+
+
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        ({"threads": 1.0}, "1.0 of 8 cores"),
+        ({"instructions": {"0": 100}}, "scalar"),
+        ({"operations": 9 * 10**8}, "Bound by arithmetic"),
+        ({}, "Far from both roofs"),
+    ],
+)
+def test_the_bottleneck_of_a_cpu_kernel(raw: dict[str, Any], wanted: str) -> None:
+    assert wanted in on_cpu(**raw)["bottleneck"]
+
+
+@pytest.mark.parametrize(
+    ("row", "gaps", "own", "wanted"),
+    [
+        ({}, 10.0, 1.1, "Bound by memory"),
+        ({}, 9000.0, 10.0, "pass between its 1 launches"),
+        ({"local": 64}, 10.0, 10.0, "spills 64 bytes"),
+        ({"registers": 255, "block": [128, 1, 1], "shared": 200_000}, 10.0, 10.0, "limited by shared memory"),
+        ({}, 10.0, 10.0, "scale takes 900 us"),
+    ],
+)
+def test_the_bottleneck_of_a_gpu_kernel(row: dict[str, Any], gaps: float, own: float, wanted: str) -> None:
+    assert wanted in on_gpu([launch(**row)], gaps, own)["bottleneck"]
+
+
+@pytest.mark.parametrize(
+    ("registers", "threads", "shared", "wanted"),
+    [
+        (32, 256, 0, (1.0, "registers")),
+        (64, 256, 0, (0.5, "registers")),
+        (255, 256, 0, (0.125, "registers")),
+        (32, 32, 0, (0.5, "blocks")),
+        (32, 256, 100_000, (0.25, "shared memory")),
+        (32, 0, 0, (None, "")),
+    ],
+)
+def test_theoretical_occupancy_and_what_limits_it(
+    registers: int, threads: int, shared: int, wanted: tuple[float | None, str]
+) -> None:
+    assert occupancy(registers, threads, shared, GPU) == wanted
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        "x",
+        [1],
+        [[]],
+        [["a"] * 8],
+        [launch(us=float("nan"))],
+        [launch(grid=[1, 1])],
+        [launch(registers=-1)],
+        [launch(block="abc")],
+    ],
+)
+def test_what_a_hostile_process_sends_is_left_out(rows: Any) -> None:
+    found = on_gpu(rows, gaps="many")
+    assert found["kernels"] == []
+    assert found["gaps_us"] is None
+    assert on_cpu(instructions=rows)["vector_share"] is None
+
+
+def test_a_record_of_cupti_is_read_at_its_offsets() -> None:
+    data = bytearray(112)
+    struct.pack_into("<H", data, 6, 40)
+    struct.pack_into("<QQ", data, 16, 1000, 3500)
+    struct.pack_into("<6i", data, 52, 7, 2, 1, 128, 1, 1)
+    struct.pack_into("<3i", data, 76, 1024, 2048, 16)
+    assert launch_record(bytes(data), "k") == LaunchRecord(1000, 3500, "k", 40, (7, 2, 1), (128, 1, 1), 3072, 16)
+
+
+def test_launches_are_summed_by_kernel_and_gaps_by_call() -> None:
+    def record(start: int, end: int, name: str) -> LaunchRecord:
+        return LaunchRecord(start, end, name, 32, (1, 1, 1), (32, 1, 1), 0, 0)
+
+    calls = [record(0, 4000, "a"), record(6000, 7000, "b"), record(90_000, 94_000, "a"), record(97_000, 98_000, "b")]
+    rows, gaps = summed_launches(calls, 2)
+    assert [row[:3] for row in rows] == [["a", 4.0, 1.0], ["b", 1.0, 1.0]]
+    assert gaps == 2.5, "the time between two calls is none of the candidate's"
+    assert summed_launches([], 2) == ([], 0.0)
+
+
+def test_instructions_are_counted_by_their_width() -> None:
+    x86 = "vmulps %ymm1,%ymm2,%ymm3\nvaddss %xmm0,%xmm1,%xmm2\nvfmadd231ps %zmm1,%zmm2,%zmm3\nmov %rax,%rbx\nmulpd %xmm1,%xmm2"
+    assert counted(x86) == {256: 1, 0: 1, 512: 1, 128: 1}
+    assert counted("fmul\tv0.4s, v1.4s, v2.4s\nfadd\ts0, s1, s2\nfmla\tz0.s, p0/m, z1.s\nldr\tq0, [x1]") == {128: 1, 0: 1, 1: 1}
+
+
+def test_a_verdict_has_a_profile_when_it_asks_for_one(judge: Judge) -> None:
+    task, candidate = load_task("builtin:star_relu"), candidate_from((ROOT / "examples/star_relu.py").read_text())
+    verdict = judge.judge(task, candidate, profile=True)
+    assert verdict.outcome.accepted, verdict.diagnosis
+    profile = verdict.profile
+    assert profile["gbs"] > 0
+    assert profile["threads"] >= 0.9
+    assert profile["peak_gflops"] > 0
+    assert profile["bottleneck"] in verdict.diagnosis
+    assert type(verdict).from_json(verdict.to_json()) == verdict
+    assert judge.judge(task, candidate).profile == {}
