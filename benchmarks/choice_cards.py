@@ -6,9 +6,11 @@ what an answer becomes by it, is decided here, so that a model's obedience can b
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from choice_places import STRIDED, Place
 from choice_tasks import FUSED, SweepTask
@@ -38,15 +40,23 @@ class ChoiceCard:
     effect: str = "Measured over the rule's own choice."
     provenance: Provenance = field(default=Provenance("sweep"))
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ChoiceCard:
+        ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
+        return cls(data["device"], tuple(data["functions"]), tuple(data["dtypes"]), ranges, data["choice"], tuple(data["tags"]))
+
     def holds(self, place: Place, dtype: str, device: str) -> bool:
         within = all(low <= place.sizes.get(size, -1) <= high for size, (low, high) in self.ranges.items())
         return within and place.function in self.functions and dtype in self.dtypes and device == self.device
 
     @property
     def name(self) -> str:
-        sizes = [f"{low}_{high}_{size}" for size, (low, high) in self.ranges.items()]
-        words = [_short(self.functions), *self.dtypes, *sizes, self.choice, self.device.removeprefix("NVIDIA ")]
-        return "_".join(re.findall(r"[a-z0-9]+", " ".join(words).lower()))[:64].rstrip("_")
+        """Short, as a selector has to repeat it; what else the card says is in its digits."""
+        said = "_".join(
+            re.findall(r"[a-z0-9]+", f"{_short(self.functions)} {' '.join(self.dtypes)} {self.device.split()[-1]}".lower())
+        )
+        digits = hashlib.sha256(f"{said} {sorted(self.ranges.items())} {self.choice}".encode()).hexdigest()[:6]
+        return f"{said[:57]}_{digits}"
 
     @property
     def where(self) -> str:

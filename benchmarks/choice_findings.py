@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -27,7 +27,7 @@ from choice_cards import ChoiceCard
 from choice_distil import is_held_out
 from choice_places import Place, places_of
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
-from choice_tasks import DTYPES, FUSED, SweepTask
+from choice_tasks import DTYPES, FUSED
 
 from bottega.core.skill import Provenance
 from bottega.core.trial import GainInterval, Trial
@@ -116,13 +116,13 @@ def part_of(row: Row) -> str:
     return CHOOSING if int(hashlib.sha256(key.encode()).hexdigest(), 16) % 2 else CONFIRMING
 
 
-def measurements(tasks: Iterable[SweepTask], rows: Iterable[Row]) -> Iterator[Measured]:
-    by_id = {one.id: one for one in tasks}
+def measurements(known: Mapping[str, Mapping[str, Place]], rows: Iterable[Row]) -> Iterator[Measured]:
+    """`known`: by task, its places."""
     for row in rows:
         if not row.get("rule_ms") or not row.get("eager_ms"):
             continue
-        places = places_of(by_id[row["task"]])
-        places[FUSED] = Place(FUSED, f"{FUSED} of {row['family'].split(' ')[-1]}", {})
+        fused = Place(FUSED, f"{FUSED} of {row['family'].split(' ')[-1]}", {})
+        places = {**known[row["task"]], FUSED: fused}
         for variant in row["variants"]:
             if variant["ms"] and variant.get("eager") and variant["place"] in places:
                 over = (row["eager_ms"] / row["rule_ms"], row["eager_ms"] / variant["ms"])
@@ -238,7 +238,7 @@ def main(
     cards: Annotated[Path | None, typer.Option(help="Write what is kept as cards to this file.")] = None,
 ) -> None:
     rows = rows_of(folder / RESULTS)
-    measured = list(measurements(tasks_of(folder), rows))
+    measured = list(measurements({one.id: places_of(one) for one in tasks_of(folder)}, rows))
     found = findings(measured, device_of(rows))
     print("\n".join(table(found)))
     if cards is not None:
