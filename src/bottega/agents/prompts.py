@@ -31,14 +31,21 @@ _WRITE = frozenset(("task", "callgraph", "language", "guide", "parts", "device",
 _SUMMARISE = frozenset(
     ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
 )
+_CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))
 
 PLACEHOLDERS: dict[Role, dict[str, frozenset[str]]] = {
     "select": {"system": _SELECT, "user": _SELECT, "skill": _HEADER},
     "write": {"system": _WRITE, "user": _WRITE, "skill": _SKILL, "turn": _TURN},
     "summarise": {"system": _SUMMARISE, "user": _SUMMARISE, "known": _HEADER, "turn": _TURN},
+    "criticise": {"system": _CRITICISE, "user": _CRITICISE, "correct": frozenset(), "speed": frozenset()},
 }
 """Which parts a role's file has, and what each may name."""
-NEEDED: dict[Role, tuple[str, ...]] = {"select": ("task", "skills"), "write": ("task",), "summarise": ("task", "best")}
+NEEDED: dict[Role, tuple[str, ...]] = {
+    "select": ("task", "skills"),
+    "write": ("task",),
+    "summarise": ("task", "best"),
+    "criticise": ("ask", "source"),
+}
 """A prompt without these asks for nothing."""
 
 _PART = re.compile(r"^--- *(\w+) *---[ \t]*$", re.M)

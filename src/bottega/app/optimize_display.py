@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from bottega.app.display import RunProgress, clock
-from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
+from bottega.core.event import Criticised, Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import BudgetCaps
@@ -78,6 +78,8 @@ class OptimizeProgress(RunProgress):
                 self.authors[event.node] = event.author
         if isinstance(event, Judged):
             return self._judged(event)
+        if isinstance(event, Criticised) and event.advice:
+            return f"     critic of {event.node}: {' '.join(event.advice.split())[:160]}"
         if isinstance(event, Summarised) and event.proposals:
             return f"proposed: {', '.join(skill.name for skill in event.proposals)}"
         if isinstance(event, EpisodeEnded):

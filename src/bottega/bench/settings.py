@@ -80,7 +80,7 @@ class BenchSettings(WritingSettings):
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
     strategy: StrategyName = "serial"
-    """serial; parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    """serial; critic (a line, with advice); parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
     width: Positive = 2
     """Of a beam; islands of an evolution."""
     branch: Positive = 2

@@ -100,6 +100,21 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Criticised:
+    """What the critic said of a kernel: the one thing to change next."""
+
+    key: str
+    episode: str
+    node: str
+    mode: str
+    """`correct` for a kernel that was not accepted, `speed` for one that was."""
+    turn: Turn
+    advice: str = ""
+    """Empty where the answer could not be used."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
 class Summarised:
     key: str
     episode: str
@@ -166,6 +181,7 @@ Event = (
     | Selected
     | Wrote
     | Judged
+    | Criticised
     | Summarised
     | EpisodeEnded
     | Credited

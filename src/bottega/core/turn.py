@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bottega.core.verdict import Verdict
 
-Role = Literal["select", "write", "summarise"]
+Role = Literal["select", "write", "summarise", "criticise"]
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,8 @@ class EpisodeSearch:
     nodes: list[SearchNode] = field(default_factory=list)
     """In the order in which they were judged."""
     ended: str | None = None
+    judging: dict[str, Any] = field(default_factory=dict)
+    """What a strategy asks of every verdict beside the judge's own settings, such as a profile."""
     _judging: dict[str, asyncio.Future[tuple[str, Verdict]]] = field(default_factory=dict)
 
     @property
@@ -205,7 +207,7 @@ class EpisodeSearch:
         try:
             async with self.context.phases.judging(self.settings.device):
                 begun = time.monotonic()
-                verdict = await self.context.judge.judge_async(self.task, candidate)
+                verdict = await self.context.judge.judge_async(self.task, candidate, **self.judging)
         except BaseException as error:
             del self._judging[candidate.id]
             future.set_exception(error)

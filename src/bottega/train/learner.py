@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import signal
 import threading
 import warnings
@@ -36,6 +37,8 @@ from bottega.train.sharding import blocks_of, fill, filled_outline, full, outlin
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 BEGIN = "begin"
+LOST = re.compile(r"connection (was )?(closed|reset)|gloo.*(timed out|broken pipe)|nccl.*(remote|abort|timeout)", re.I)
+"""What torch's backends say where a peer has died. They have no error of their own for it."""
 WEIGHTS, MOMENTS = "weights/", "moments/"
 
 
@@ -48,7 +51,12 @@ def together(method: Callable[Given, Found]) -> Callable[Given, Found]:
         with learner.lock:  # the decoder's copy may be brought up to date by another thread
             learner.ranks.tell((method.__name__, args[1:], kwargs))
             learner.ranks.in_step = False
-            found = method(*args, **kwargs)
+            try:
+                found = method(*args, **kwargs)
+            except RuntimeError as error:
+                if learner.ranks.sharded and LOST.search(str(error)):
+                    raise TrainingError("another rank of this run was lost; the same command with --resume goes on") from error
+                raise
             learner.ranks.in_step = True
         return found
 

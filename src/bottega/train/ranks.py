@@ -110,7 +110,9 @@ def open_ranks() -> Iterator[Ranks]:
         return
     ours = not torch.distributed.is_initialized()
     if ours:
-        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TOGETHER)
+        store, rank, size = next(torch.distributed.rendezvous("env://", timeout=TOGETHER))
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        torch.distributed.init_process_group(backend, store=_of_this_start(store), rank=rank, world_size=size, timeout=TOGETHER)
     control = torch.distributed.new_group(backend="gloo", timeout=BETWEEN)
     ranks = Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size(), control)
     try:
@@ -120,6 +122,14 @@ def open_ranks() -> Iterator[Ranks]:
             ranks.tell(None)
             if ours:
                 torch.distributed.destroy_process_group()
+
+
+def _of_this_start(store: Any) -> Any:
+    """torchrun on one machine keeps its store when it starts the ranks again, and with it the addresses of the ones before. On several
+    machines it makes a new one, and counts starts on each by itself."""
+    if os.environ.get("LOCAL_WORLD_SIZE") != os.environ.get("WORLD_SIZE"):
+        return store
+    return torch.distributed.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
 def require_ranks(settings: ShardingSettings, ranks: Ranks, command: str) -> None:

@@ -49,7 +49,7 @@ class OptimizeSettings(WritingSettings):
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
     strategy: StrategyName | None = None
-    """How kernels are searched; none is parallel with the embedded model, else serial."""
+    """serial, critic, parallel, beam or evolve; none is parallel with the embedded model, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""
     samples: Positive = 2

@@ -15,5 +15,6 @@ STRATEGIES = Plugins(
         "parallel": "bottega.episodes.strategies.parallel:parallel",
         "beam": "bottega.episodes.strategies.beam:beam",
         "evolve": "bottega.episodes.strategies.evolve:evolve",
+        "critic": "bottega.episodes.strategies.critic:critic",
     },
 )
