@@ -14,11 +14,13 @@ import pytest
 from lineage.toy import SIBLING, TASK, ScriptedJudge, doubling, kernel, toy_rule, words_of
 
 from bottega.core.errors import UsageError
+from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.lineage.journal import LineageJournal, read_records
 from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
 from bottega.lineage.page import lineage_page
 from bottega.lineage.round_trip import Sibling, by_rules_or_example
 from bottega.lineage.rule import Rule
+from bottega.lineage.step import effect_between
 from bottega.lineage.tree import recorded, tree_lines
 from bottega.lineage.walk import by_rules
 from bottega.skills.exchange import import_file
@@ -233,3 +235,19 @@ def test_cards_enter_a_library_with_their_evidence_and_relations(tmp_path: Path)
         assert card.relations.requires == ("alpha",)
         assert card.relations.provides == ("beta=1",)
         assert {trial.kind for trial in library.evidence.trials(card.name)} == {"round trip"}
+
+
+def test_an_effect_has_the_error_of_both_verdicts() -> None:
+    def verdict(point: float, spread: float) -> Verdict:
+        return Verdict(Outcome.FASTER, True, {"eager": Speedup(point, point / spread, point * spread)})
+
+    effect = effect_between(verdict(1.0, 1.1), verdict(3.0, 1.1))
+    assert effect is not None
+    assert effect.point == pytest.approx(3)
+    assert 3 / 1.21 < effect.low < 3 / 1.1
+    assert 3 * 1.1 < effect.high < 3 * 1.21
+    assert effect.kind == "gain"
+    assert effect_between(verdict(1.0, 1.1), Verdict(Outcome.AMBIGUOUS)) is None
+    unbounded = effect_between(verdict(1.0, 1.1), Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.5, float("inf"))}))
+    assert unbounded is not None
+    assert unbounded.kind == "gain"

@@ -108,6 +108,19 @@ def test_threads_go_on_loops_of_exported_functions_only() -> None:
     assert edit.source.index("#pragma") > edit.source.index('"C"')
 
 
+def test_an_epilogue_is_taken_out_once() -> None:
+    body = (
+        'static inline float act(float v) { return v; }\n\nextern "C" void f(const float* x, float* y, int64_t n) {\n'
+        "  for (int64_t i = 0; i < n; ++i) {\n    float sum = x[i];\n    y[i] = act(sum);\n  }\n}"
+    )
+    rule = rule_named(CPP_RULES, "epilogue_fusion")
+    (edit,) = rule.undo(cpp_kernel(body))
+    assert "y[i] = sum;" in edit.source
+    assert "y[i] = act(y[i]);" in edit.source
+    assert not list(rule.undo(edit.source))
+    assert "y[i] = act(sum);" in next(rule.redo(edit.source, "act")).source
+
+
 def test_comments_and_strings_are_not_code() -> None:
     body = 'extern "C" void f(float* y) {\n  // for (int i = 0; i < 4; ++i) y[i] = 1.f / total;\n  y[0] = 0.f;\n}'
     for rule in CPP_RULES:

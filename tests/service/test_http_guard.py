@@ -96,6 +96,9 @@ def test_the_dashboard_stands_behind_the_same_gate(tmp_path: Path) -> None:
         status, headers, page = running.ask("GET", "/", token="alice")
         assert status == 200 and headers["Content-Type"].startswith("text/html") and "Runs" in page
         assert running.ask("GET", "/run/nothing", token="alice")[0] == 404
+        for method, path in (("GET", "/v1/nothing"), ("PUT", "/v1/verdicts")):
+            status, _, told = running.ask(method, path, {} if method == "PUT" else None, "alice")
+            assert status == 404 and "/docs" in told["error"], "the interface answers in JSON also beside a dashboard"
         assert running.post("judge 0 beside it", "alice")[1]["state"] == "done"
 
 

@@ -20,7 +20,7 @@ from bottega.episodes.delivery import probe
 from bottega.judge.device_host import LocalDevices
 from bottega.judge.judge import Judge
 from bottega.judge.remote import RemoteJudge
-from bottega.service.dispatcher import PROBE_ENTRY
+from bottega.service.judging import PROBE_ENTRY
 from bottega.service.limits import TokenLimits
 from bottega.tasks.load import load_task
 

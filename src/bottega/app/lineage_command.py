@@ -83,8 +83,11 @@ def mine_command(given: Given[LineageMineSettings]) -> None:
     The kernel is walked backward to a plain version that is still right; the judge decides every step. Then each step is done again from its
     card alone, on the plain kernel and on the sibling, and pairs of steps are tried together. Steps come from rules, or from a model:
 
-        bottega lineage mine kernel.py --task task.py --out DIR --backbone server:qwen3-32b@http://localhost:8000/v1 \\
-            --sibling other_task.py sibling_kernel=other_plain.py
+        bottega lineage mine kernel.py --task task.py --out DIR --backbone server:qwen3-32b@http://localhost:8000/v1
+
+    On a sibling task too, with a plain kernel of its own:
+
+        bottega lineage mine kernel.py --task task.py --out DIR --sibling other_task.py sibling_kernel=other_plain.py
 
     The folder then holds `cards.jsonl` for `bottega skills import`, the plain kernel as `plain.py`, `report.html` and `report.md`. A run that
     was stopped goes on with the same command.

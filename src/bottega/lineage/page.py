@@ -14,8 +14,8 @@ from bottega.lineage.step import Step
 from bottega.lineage.tree import RecordedLineage, recorded, tree_lines
 
 NOTES = (
-    "An effect is how many times as fast the kernel is with the optimisation as without it, from two verdicts against the same baseline; its "
-    "interval is as wide as both of theirs together.",
+    "An effect is how many times as fast the kernel is with the optimisation as without it, from two verdicts against the same baseline; the "
+    "widths of their intervals add as those of independent errors do.",
     "A step is verified when a fresh attempt, given the card and a plain kernel only, comes to a kernel that is right and not surely slower, on the "
     "own task and on the sibling.",
     "Cards are proposed. `bottega skills import` takes them, and `bottega skills verify` proves whether they help a writer.",

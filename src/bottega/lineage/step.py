@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,14 +27,17 @@ class Effect:
 
 
 def effect_between(plain: Verdict, optimised: Verdict) -> Effect | None:
-    """From two verdicts against the same baseline. Its interval is as wide as both together. None where one was not timed."""
+    """From two verdicts against the same baseline, whose errors are independent. None where one was not timed."""
     name = next((name for name in optimised.speedup if name in plain.speedup), "")
     if not name:
         return None
     one, other = optimised.speedup[name], plain.speedup[name]
     if min(one.low, one.point, one.high, other.low, other.point, other.high) <= 0:
         return None
-    return Effect(one.point / other.point, one.low / other.high, one.high / other.low)
+    point = one.point / other.point
+    below = math.hypot(math.log(one.point / one.low), math.log(other.high / other.point))
+    above = math.hypot(math.log(one.high / one.point), math.log(other.point / other.low))
+    return Effect(point, point * math.exp(-below), point * math.exp(above))
 
 
 @dataclass(frozen=True)

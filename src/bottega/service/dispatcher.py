@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sqlite3
 import time
@@ -18,16 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError, TaskError
-from bottega.core.files import strict
-from bottega.core.task import Task
-from bottega.core.verdict import Verdict
-from bottega.episodes.delivery.final import ENTRY as PROBE_ENTRY
+from bottega.core.errors import BottegaError
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.fingerprint import JUDGE_VERSION
-from bottega.judge.invalid_task import unusable
-from bottega.languages import candidate_from
+from bottega.service.judging import JudgeOfDevice, judged
 from bottega.service.limits import TokenLimits
 from bottega.service.metrics import ServerMetrics
 from bottega.service.queue import FairQueue, Waiting
@@ -51,17 +44,6 @@ STORE_SECONDS = 5.0
 KILL_SECONDS = 20.0
 """What ending processes may take at the end of the grace time."""
 T = TypeVar("T")
-
-
-class JudgeOfDevice(Protocol):
-    """What the dispatcher needs of a judge."""
-
-    @property
-    def lanes(self) -> int: ...
-    def judge(self, task: Task, candidate: Candidate, *, cancellation: Cancellation, **options: Any) -> Verdict: ...
-    def fitness(self, task: Task, *, cancellation: Cancellation, **options: Any) -> dict[str, Any]: ...
-    def ask(self, entry: str, label: str, *, cancellation: Cancellation, **arguments: Any) -> dict[str, Any]: ...
-    def close(self) -> None: ...
 
 
 class Tokens(Protocol):
@@ -121,6 +103,8 @@ class Dispatcher:
         """Lanes of each device."""
         self._judging = ThreadPoolExecutor(MOST_LANES, "judging")
         self._storing = ThreadPoolExecutor(4, "store")
+        self._killing = ThreadPoolExecutor(4, "killing")
+        """Apart from all others, so that what is to be ended never waits for what runs."""
         self._seconds = 5.0
         """How long a request has taken lately, for `Retry-After`."""
 
@@ -187,7 +171,7 @@ class Dispatcher:
         cancelled = await self._stored(self.store.cancel, id, reason)
         for (running, _), one in list(self._running.items()):
             if running == id and cancelled:
-                asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel)
+                self._kill(one)
         if cancelled:
             self.metrics.count("bottega_ended_total", outcome="cancelled")
             self._tell(id)
@@ -217,7 +201,7 @@ class Dispatcher:
         kills = []
         for one in list(self._running.values()):
             one.stopping = True
-            kills.append(asyncio.to_thread(one.cancellation.cancel))
+            kills.append(self._kill(one))
         await asyncio.gather(*kills, return_exceptions=True)
         if self._lanes:
             await asyncio.wait(self._lanes, timeout=KILL_SECONDS)
@@ -229,6 +213,7 @@ class Dispatcher:
             await asyncio.to_thread(judge.close)
         self._judging.shutdown(wait=False, cancel_futures=True)
         self._storing.shutdown()
+        self._killing.shutdown(wait=False, cancel_futures=True)
         self.usage.close()
         self.store.close()
 
@@ -303,7 +288,7 @@ class Dispatcher:
         task_id = error = ""
         try:
             with self.usage.counting(record.token):
-                result, task_id = await loop.run_in_executor(self._judging, _judged, judge, request, one.cancellation)
+                result, task_id = await loop.run_in_executor(self._judging, judged, judge, request, one.cancellation)
         except Cancelled:
             error = "cancelled"  # whoever did it has written down why
         except BottegaError as failed:
@@ -344,7 +329,7 @@ class Dispatcher:
             if await self._stored(self.store.finish, one.record.id, one.record.attempt, "failed", None, told):
                 self.metrics.count("bottega_ended_total", outcome="failed")
         self._tell(one.record.id)
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, one.cancellation.cancel))
+        await asyncio.shield(self._kill(one))
 
     async def _prune(self) -> None:
         while True:
@@ -369,6 +354,9 @@ class Dispatcher:
             async with self._work:
                 self._work.notify_all()
 
+    def _kill(self, one: _Running) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(self._killing, one.cancellation.cancel)
+
     def _tell(self, id: str) -> None:
         for event in self._watchers.get(id, ()):
             event.set()
@@ -378,29 +366,3 @@ class Dispatcher:
             return await asyncio.get_running_loop().run_in_executor(self._storing, call, *arguments)
 
         return done()
-
-
-def _judged(judge: JudgeOfDevice, request: Request, cancellation: Cancellation) -> tuple[dict[str, Any], str]:
-    """What comes of a request, as JSON, and the task's own id. The text is a stranger's: nothing of it runs in this process."""
-    task = Task(request.task, request.task_name)
-    options = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(request.settings).items()}
-    if request.kind == "verdict":
-        named = request.language or candidate_from(request.candidate).language
-        candidate = Candidate(request.candidate, named, request.candidate_name)
-        verdict = judge.judge(task, candidate, cancellation=cancellation, **options)
-        return strict(verdict.to_json()), verdict.task_id
-    if request.kind == "probe":
-        return _probed(judge, request, cancellation, options), ""
-    try:
-        return strict(judge.fitness(task, cancellation=cancellation, **options)), task.id
-    except TaskError as error:
-        return unusable(str(error)), ""
-
-
-def _probed(judge: JudgeOfDevice, request: Request, cancellation: Cancellation, options: dict[str, Any]) -> dict[str, Any]:
-    try:
-        given = {"source": request.task, "delivered": request.candidate, **options}
-        found: dict[str, Any] = strict({"found": judge.ask(PROBE_ENTRY, request.task_name, cancellation=cancellation, **given)})
-        return found
-    except TaskError as error:
-        return {"failed": str(error)}

@@ -187,6 +187,10 @@ def create_app(parts: ServedParts) -> Any:
     async def docs() -> HTMLResponse:
         return HTMLResponse(api_page(app.openapi()))
 
+    @app.api_route("/v1/{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    async def unknown(rest: str) -> JSONResponse:
+        raise HTTPException(404, "there is no such route, or not with this method; /docs lists them")
+
     if parts.dashboard is not None:
         app.mount("/", parts.dashboard)
         return HttpGuard(app, parts.tokens, dispatcher.metrics)

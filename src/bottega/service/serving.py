@@ -82,12 +82,8 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
             lambda one: one.tasks, known
         )  # says now what cannot be loaded, and keeps no request waiting for it
     skills = SkillSearch(options.library, options.folder / "skills")
-    config = uvicorn.Config(
-        create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard, options.device_host)),
-        http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=options.connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
-        h11_max_incomplete_event_size=16 << 10, backlog=1024,
-    )  # fmt: skip
+    app = create_app(ServedParts(dispatcher, tokens, tasks, skills, options.dashboard, options.device_host))
+    config = guarded_config(app, options.connections)
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     who = f"tokens of {options.token_file}" if options.token_file is not None else "this machine only, without tokens"
@@ -102,6 +98,15 @@ async def _serve(options: ServerOptions, say: Callable[[str], None], on_stop: Ca
         await server.serve(sockets=[listening])
     finally:
         skills.close()
+
+
+def guarded_config(app: Any, connections: int) -> uvicorn.Config:
+    """For an application behind the guard: heads, idle connections and their number are bounded."""
+    return uvicorn.Config(
+        app, http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
+        limit_concurrency=connections, timeout_keep_alive=30, timeout_graceful_shutdown=ANSWER_SECONDS,
+        h11_max_incomplete_event_size=16 << 10, backlog=1024,
+    )  # fmt: skip
 
 
 def refuse_open_address(host: str, has_tokens: bool) -> None:

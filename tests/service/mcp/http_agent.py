@@ -31,9 +31,11 @@ class Judge:
 
     def __init__(self, waits: bool = False) -> None:
         self.waits, self.begun, self.cancelled = waits, threading.Event(), threading.Event()
+        self.count = 0
 
     def judge(self, task: Any, candidate: Any, cancellation: Cancellation, **options: Any) -> Verdict:
         self.begun.set()
+        self.count += 1
         if self.waits:
             with cancellation.killing(self.cancelled.set):
                 self.cancelled.wait(60)

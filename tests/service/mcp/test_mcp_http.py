@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,21 @@ def test_a_call_that_is_cancelled_ends_its_verdict_and_one_too_many_is_told_so(t
         cancelled = Cancellation()
         cancelled.cancel()
         judge.judge(None, None, cancelled)
+
+
+def test_what_is_cancelled_does_not_wait_for_what_runs(tmp_path: Path) -> None:
+    """More calls than the event loop's own threads: ending one of them must not need one of those."""
+    judge = Judge(waits=True)
+    most = 2 * ((os.cpu_count() or 1) + 4)
+
+    async def spoken() -> None:
+        async with served(tmp_path, judge, most=most) as url, client_of(url) as client:
+            calls = [asyncio.create_task(client.call_tool("judge_kernel", CALL)) for _ in range(most)]
+            while judge.count < most:
+                await asyncio.sleep(0.02)
+            calls[0].cancel()
+            assert await asyncio.to_thread(judge.cancelled.wait, 30)
+            found = await asyncio.gather(*calls[1:])
+            assert not any(each.is_error for each in found)
+
+    asyncio.run(asyncio.wait_for(spoken(), 120))

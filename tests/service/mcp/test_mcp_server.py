@@ -65,7 +65,13 @@ def test_an_agent_over_stdio(tmp_path: Path) -> None:
 
             words = told(await client.call_tool("explain_verdict", {"verdict": json.dumps(rejected.to_json())}))
             assert "Call the kernels that the file defines" in words and "Next:" in words
-            assert "no verdict" in error_of(await client.call_tool("explain_verdict", {"verdict": "[[["}))
+            for odd in (
+                "[[[",
+                "9" * 5000,
+                '{"outcome": "faster", "speedup": {"eager": {"point": 1, "low": "x", "high": null}}}',
+                '{"outcome": "rejected", "violations": [{"name": 1, "detail": {}}], "diagnosis": 7}',
+            ):
+                assert "no verdict" in error_of(await client.call_tool("explain_verdict", {"verdict": odd}))
             assert "judge the kernel again" in error_of(await client.call_tool("explain_verdict", {"verdict_id": "x"}))
 
             assert "get_inputs" in error_of(await client.call_tool("check_task", {"task": TASK}))

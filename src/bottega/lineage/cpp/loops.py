@@ -142,7 +142,10 @@ def undo_epilogue(text: str) -> Iterator[Change]:
         named = [loop for loop in around if loop.variable(text) and re.search(rf"\b{loop.variable(text)}\b", found["at"])]
         inside = [each for each in functions(text) if each.exported and each.body.start <= found.start() < each.body.end]
         written = inside and re.search(rf"\b{found['array']}\b", inside[0].arguments.of(text))
-        if found["function"] not in helpers or not named or not written:
+        apart = (
+            " ".join(found["inside"].split()) == f"{found['array']}[{' '.join(found['at'].split())}]"
+        )  # a nest of its own already
+        if found["function"] not in helpers or not named or not written or apart:
             continue
         outer = named[0]
         wanted = " ".join([found["at"], *(loop.header.of(text) for loop in named)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -32,6 +33,9 @@ class JudgePool:
         self._devices = devices
         self._open: dict[tuple[str, bool], Any] = {}
         self._opening = threading.Lock()
+        self._judging = ThreadPoolExecutor(self.calls.most, "judging")
+        self._killing = ThreadPoolExecutor(2, "killing")
+        """Apart from all others, so that what is to be ended never waits for what runs."""
         for device in () if server else devices:
             if not is_here(device):
                 raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
@@ -76,6 +80,8 @@ class JudgePool:
     def close(self) -> None:
         while self._open:
             self._open.popitem()[1].close()
+        for pool in (self._judging, self._killing):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _apart(self, token: Token, work: Callable[[], T], cancellation: Cancellation) -> T:
         give_back = self.calls.take_place(token)
@@ -89,13 +95,13 @@ class JudgePool:
             if not job.cancelled():
                 job.exception()  # whoever cancelled does not come for it
 
-        job = asyncio.get_running_loop().run_in_executor(None, counted)
+        job = asyncio.get_running_loop().run_in_executor(self._judging, counted)
         job.add_done_callback(ended)
         try:
             async with self.calls.limit(token):
                 return await asyncio.shield(job)
         except (asyncio.CancelledError, CallTooLong):
-            asyncio.get_running_loop().run_in_executor(None, cancellation.cancel)
+            asyncio.get_running_loop().run_in_executor(self._killing, cancellation.cancel)
             raise
 
     def _named(self, device: str) -> str:

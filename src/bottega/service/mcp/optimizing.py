@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -38,8 +39,9 @@ def refuse_backbone(backbone: str, addresses: Sequence[str]) -> None:
 async def optimize_module(
     command: Sequence[str], folder: Path, source: str, options: Sequence[str], note: Note
 ) -> dict[str, Any]:
-    """`command`: how this Bottega is called. `note` gets the number and the text of each line."""
-    place = folder / secrets.token_hex(4)
+    """`command`: how this Bottega is called. `note` gets the number and the text of each line. Nothing told names a folder of this machine but the
+    result's own `folder`."""
+    place = folder / secrets.token_hex(8)
     place.mkdir(parents=True)
     file, out = place / "module.py", place / "run"
     file.write_text(source, encoding="utf-8")
@@ -50,7 +52,7 @@ async def optimize_module(
     )  # fmt: skip
     assert child.stdout is not None and child.stderr is not None
     try:
-        said, _ = await asyncio.gather(child.stdout.read(), _noted(child.stderr, note))
+        said, _ = await asyncio.gather(child.stdout.read(), _noted(child.stderr, f"{place}/", note))
         code = await child.wait()
     except BaseException:
         await asyncio.shield(_stopped(child))
@@ -61,17 +63,19 @@ async def optimize_module(
         told = {}
     if code not in FINDINGS or not isinstance(told, dict):
         reason = told.get("error") if isinstance(told, dict) else ""
-        raise BottegaError(one_line(str(reason or f"the search ended with exit code {code}"), 2000))
+        if not out.exists():
+            shutil.rmtree(place, ignore_errors=True)
+        raise BottegaError(one_line(str(reason or f"the search ended with exit code {code}").replace(f"{place}/", ""), 2000))
     kernel = out / "optimized.py"
     if kernel.is_file() and kernel.stat().st_size <= LONGEST_SOURCE:
         told["optimized_source"] = kernel.read_text(encoding="utf-8")
     return told
 
 
-async def _noted(lines: asyncio.StreamReader, note: Note) -> None:
+async def _noted(lines: asyncio.StreamReader, place: str, note: Note) -> None:
     number = 0
     async for line in lines:
-        if text := one_line(line.decode(errors="replace"), 300):
+        if text := one_line(line.decode(errors="replace").replace(place, ""), 300):
             number += 1
             await note(number, text)
 

@@ -27,10 +27,8 @@ from bottega.service.mcp.explain import explanation, profile, summary
 from bottega.service.mcp.optimizing import optimize_module as optimized
 from bottega.service.mcp.optimizing import refuse_backbone
 from bottega.service.mcp.parts import REMEMBERED, McpParts
+from bottega.service.mcp.skill_cards import SkillCards
 from bottega.service.tokens import ANYONE, Token
-from bottega.skills.agent_skills import markdown
-from bottega.skills.query import query_from_text
-from bottega.skills.retrieve import EVERY_STATE, Filter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,7 +56,7 @@ PROFILE = "Where does its time go? Times of kernel, baselines and roofline floor
 
 def mcp_server(parts: McpParts) -> MCPServer:
     server = MCPServer("bottega", title="Bottega", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    judges = parts.judges
+    judges, cards = parts.judges, SkillCards(parts.library)
 
     def tool(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
         @wraps(function)
@@ -107,7 +105,7 @@ def mcp_server(parts: McpParts) -> MCPServer:
     ) -> str:
         """What a verdict means, which rule was broken, and what to do next."""
         if verdict:
-            return explanation(_verdict_of(verdict))
+            return _explained(verdict)
         if verdict_id not in parts.verdicts:
             raise UsageError(f"no verdict {verdict_id!r} is known here (the last {REMEMBERED} are): judge the kernel again")
         return explanation(parts.verdicts[verdict_id])
@@ -126,24 +124,12 @@ def mcp_server(parts: McpParts) -> MCPServer:
         count: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> list[dict[str, Any]]:
         """Techniques that were proved to help, best first: name, intent, state, and the uplift that was measured."""
-        library = parts.library()
-        hits = library.search(query_from_text(query), count, Filter(EVERY_STATE[:2], language or None, device or None))
-        rows = []
-        for hit in hits:
-            uplift = [trial.gain.point for trial in library.evidence.trials(hit.skill.name)]
-            told = {
-                "state": hit.skill.state.value,
-                "score": round(hit.score, 3),
-                "measured_uplift": [round(each, 3) for each in uplift],
-            }
-            rows.append({**hit.skill.header, **told})
-        return rows
+        return await cards.search(query, language, device, count)
 
     @tool
     async def get_skill(name: Annotated[str, Field(max_length=80)]) -> str:
         """One skill card, whole: when it is sound, the technique, an example, what goes wrong, and every trial with its numbers."""
-        library = parts.library()
-        return markdown(library.get(name), library.evidence.trials(name))
+        return await cards.text(name)
 
     @tool
     async def optimize_module(
@@ -179,6 +165,8 @@ def mcp_server(parts: McpParts) -> MCPServer:
             f"minutes={minutes:g}",
             f"kernels={kernels}",
         ]
+        if not parts.files:
+            options.append("summaries=0")  # what strangers' searches find is not proposed to the operator's library
 
         async def note(number: int, text: str) -> None:
             await ctx.report_progress(number, None, text)
@@ -217,8 +205,9 @@ def _token(ctx: Context[Any, Any]) -> Token:
     return token if isinstance(token, Token) else ANYONE
 
 
-def _verdict_of(text: str) -> Verdict:
+def _explained(text: str) -> str:
+    """Of a verdict from outside, which may hold anything in its fields."""
     try:
-        return Verdict.from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return explanation(Verdict.from_json(json.loads(text)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError) as error:
         raise UsageError(f"that is no verdict as `bottega judge --json` prints it: {type(error).__name__}: {error}") from None

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp
@@ -17,12 +16,13 @@ from bottega.service.mcp.parts import McpParts
 from bottega.service.mcp.server import mcp_server
 from bottega.service.mcp.sessions import IDLE_SECONDS, OwnedSessions
 from bottega.service.metrics import ServerMetrics
-from bottega.service.serving import PromptConnection, Server, bound_socket, refuse_open_address
+from bottega.service.serving import Server, bound_socket, guarded_config, refuse_open_address
 from bottega.service.tokens import NoTokens, TokenFile
 from bottega.service.usage import Usage
 
 SESSIONS = 2000
 """Of all tokens together."""
+CONNECTIONS = 1000
 
 
 def http_app(server: MCPServer, tokens: TokenFile | NoTokens) -> ASGIApp:
@@ -55,11 +55,7 @@ async def serve_http(
     refuse_open_address(host, isinstance(tokens, TokenFile))
     listening = bound_socket(host, port)
     usage = parts.judges.calls.usage = Usage(parts.folder / "usage.db") if token_file is not None else None
-    config = uvicorn.Config(
-        http_app(mcp_server(parts), tokens),  # type: ignore[arg-type]
-        http=PromptConnection, ws="none", lifespan="on", log_level="warning", access_log=False, server_header=False,
-    )  # fmt: skip
-    server = Server(config)
+    server = Server(guarded_config(http_app(mcp_server(parts), tokens), CONNECTIONS))
 
     def stop() -> None:
         server.should_exit = True
