@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +67,7 @@ def fill(model: Any, whole: Any, ranks: Ranks, offload: bool) -> None:
                 part = distribute_tensor(full, parameter.device_mesh, parameter.placements)
                 if offload:  # of the same mesh, and yet in the memory of the CPU: only `empty_like` makes such a one
                     own = part.to_local()
-                    part = torch.empty_like(parameter.detach(), device="cpu")
+                    part = cast(Any, torch.empty_like(parameter.detach(), device="cpu"))
                     part.to_local().copy_(own)
                 filled[id(parameter)] = nn.Parameter(part, requires_grad=parameter.requires_grad)
             setattr(module, leaf, filled[id(parameter)])
