@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from choice_sweep import Row, geometric_mean, interval, rows_of, tasks_of
+from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import FUSED, SweepTask
 from figure import Device, Workers, where
 
@@ -50,8 +50,6 @@ from bottega.judge.trusted.judge import TrustedJudge
 RULE, WINNERS, RANDOM, ORACLE, BEFORE = "rule", "winners", "random", "oracle", "before"
 TRAINED = (WINNERS, RANDOM)
 HELD_OUT, ANSWERS, TIMES = "held_out.jsonl", "answers.jsonl", "times.jsonl"
-SURE = 1.02
-"""Gain of a winner in its second measurement from which it is taught; below it the rule's answer is."""
 ONE_IN = 4
 ROUNDS, LONGEST_ANSWER = 24, 2048
 NAMES = {
@@ -76,7 +74,7 @@ def rows(
     """Write the training rows of both ways, and the tasks that are set aside. Needs no GPU."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = {one.id: one for one in tasks_of(sweep)}
-    found = [row for row in rows_of(results or sweep / "results.jsonl") if row.get("rule_ms") and row["task"] in tasks]
+    found = [row for row in rows_of(results or sweep / RESULTS) if row.get("rule_ms") and row["task"] in tasks]
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         made = [one for one in pool.map(examples, [tasks[row["task"]] for row in found], found, chunksize=4) if one is not None]
     for way in TRAINED:

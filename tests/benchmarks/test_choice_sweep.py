@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
+import choice_sweep
 import pytest
-from choice_sweep import measured, rows_of, table
-from choice_tasks import SweepTask
+from choice_sweep import measured, rows_of, table, tasks_of
+from choice_tasks import FUSED, SweepTask
 
 from bottega.compiler.answer_choices import Change
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
+KEPT = Path(choice_sweep.__file__).parent / "choice_sweep_h200"
 ANSWER = "class ModelNew(Model):\n    def forward(self, x):\n        return one(x) + two(x)\n"
 AFTER_ONE, AFTER_TWO = ANSWER.index("one(x") + 5, ANSWER.index("two(x") + 5
 
@@ -84,3 +87,19 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text('{"task": "a"}\n{"task": ')
     assert rows_of(path) == [{"task": "a"}]
+
+
+def test_a_packed_file_is_read_where_there_is_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.with_name("results.jsonl.xz").write_bytes(lzma.compress(b'{"task": "packed"}\n'))
+    assert rows_of(path) == [{"task": "packed"}]
+    path.write_text('{"task": "plain"}\n')
+    assert rows_of(path) == [{"task": "plain"}]
+
+
+def test_the_sweep_that_is_kept_can_be_read() -> None:
+    tasks, found = {one.id: one for one in tasks_of(KEPT)}, rows_of(KEPT / "results.jsonl")
+    assert len(found) == 568 and all(row["task"] in tasks for row in found)
+    for row in found:
+        labels = [(change.place, change.label) for change in tasks[row["task"]].variants]
+        assert [(one["place"], one["label"]) for one in row["variants"] if one["place"] != FUSED] == labels

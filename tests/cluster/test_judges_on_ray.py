@@ -106,6 +106,20 @@ def test_a_killed_driver_goes_on_with_the_same_command(bench: tuple[str, ...], t
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_signals_are_the_commands_own_also_after_ray_has_started(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    code = (
+        "import os, signal, time\nheard = []\nsignal.signal(signal.SIGTERM, lambda *given: heard.append(1))\n"
+        "from bottega.cluster.judges import ClusterDevices\n"
+        "with ClusterDevices('local') as host:\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(0.5)\n    print(heard)\n"
+    )
+    environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "[1]", ran.stdout + ran.stderr
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _ask_in_vain(judge: Any, task: Task) -> None:
     with pytest.raises(JudgeError, match=r"closed|cancelled"):
         judge.judge(task, candidate_from(HANGS))

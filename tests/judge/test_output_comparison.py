@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bottega.judge import output_comparison
 from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
 from bottega.judge.tensor_transport import dtype_name
 
@@ -295,3 +296,18 @@ def test_a_mask_with_few_marks_is_not_right_without_them() -> None:
     off = everywhere.clone()
     off[[3, 5]] += 1
     assert compared(off, everywhere, everywhere).problem == ""
+
+
+def test_what_the_fused_kernel_gets_is_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel needs a GPU, so a stand-in looks at its operands: a column of a matrix keeps its stride when it is flattened."""
+    seen: list[bool] = []
+
+    def stand_in(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, *_: float) -> list[torch.Tensor]:
+        seen.extend(each.is_contiguous() for each in (got, reference, truth))
+        return [torch.zeros(1)] * 12
+
+    monkeypatch.setattr(output_comparison, "can_fuse", lambda *_: True)
+    monkeypatch.setattr(output_comparison, "fused_row", stand_in)
+    column = torch.randn(64, 32)[:, :1]
+    OutputComparison("float32", "fp32", 1.0).feed_all(column.clone(), column.clone(), column)
+    assert seen == [True, True, True]

@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,6 +19,7 @@ from bottega.core.errors import UsageError
 NAMESPACE, LOCAL = "bottega", "local"
 OBJECT_STORE_BYTES = 128 << 20
 """Of a cluster that is started here: only texts travel."""
+TOKEN_HINT = "One that asks for a token is joined with RAY_AUTH_MODE=token and its token on this machine"
 CORES_OF_A_JUDGE = 4
 """On machines without a GPU. A kernel that is timed has the machine's lease, and all its cores, whichever judge times it."""
 
@@ -49,14 +54,29 @@ def join(address: str) -> bool:
     given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
     try:
-        ray.init(address=address, **given, **(alone if address == LOCAL else {}))
+        with _signals_kept():
+            ray.init(address=address, **given, **(alone if address == LOCAL else {}))
     except ConnectionError as error:
         if address != "auto":
-            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}") from None
-        ray.init(address=LOCAL, **given, **alone)
+            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}. {TOKEN_HINT}") from None
+        with _signals_kept():
+            ray.init(address=LOCAL, **given, **alone)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
         raise UsageError(f"--cluster {address}: cannot be joined: {_line(error)}") from None
     return True
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray would end the process at SIGTERM, where a command may end its step first."""
+    here = threading.current_thread() is threading.main_thread()
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if here}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 def leave() -> None:
