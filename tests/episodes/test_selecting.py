@@ -18,14 +18,16 @@ from episodes.decay import TASK, FakeJudge, answer, asked, episode_context, kern
 from bottega.backbone.chat import Message, Sampling
 from bottega.core.episode import Episode
 from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
-from bottega.core.skill import Conditions, Skill, SkillState
+from bottega.core.skill import Conditions, Relations, Skill, SkillState
 from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import EpisodeJournal, read_events
+from bottega.episodes.selecting import retrieve
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
+from bottega.skills.relations import compatible
 
 
 def card(name: str) -> Skill:
@@ -212,3 +214,27 @@ def test_a_task_that_does_not_fit_the_context_is_one_clear_error(tmp_path: Path)
         run(episode_context(tmp_path, ["none"], context=600), replace(SETTINGS, schemes=0, select="none"))
     with EpisodeJournal(tmp_path) as journal:
         assert not attempts_of(journal.events, TASK.id)
+
+
+def test_retrieval_brings_what_a_card_requires_and_leaves_out_what_conflicts(library: Library) -> None:
+    """The provider shares no word with the task; it is found by the feature that it provides."""
+    needs = replace(
+        card("needs_a_carry"), relations=Relations(requires=("carried_state",), provides=("needs",), conflicts=("stacked",))
+    )
+    brings = replace(
+        card("brings_it"),
+        intent="Hold values between rounds of the outermost walk.",
+        tags=("carried_state",),
+        anchor="values that a later round wants",
+        technique="Keep them where the next round finds them, and write them back once when all rounds are over.",
+        example="carried_state",
+        relations=Relations(provides=("carried_state=1",)),
+    )
+    stacked = replace(card("stacked_in_place"), relations=Relations(provides=("stacked",)))
+    library.add_many([needs, brings, stacked])
+    settings = EpisodeSettings(retrieved=5, skills=4, select="bm25")
+    offered = retrieve(library, TASK, settings, library.version)
+    names = [skill.name for skill in offered]
+    assert names.index("brings_it") == names.index("needs_a_carry") + 1
+    chosen = [skill.name for skill in compatible(offered, 5)]
+    assert ("needs_a_carry" in chosen) != ("stacked_in_place" in chosen)

@@ -156,3 +156,26 @@ def test_a_verdict_has_a_profile_when_it_asks_for_one(judge: Judge) -> None:
     assert profile["bottleneck"] in verdict.diagnosis
     assert type(verdict).from_json(verdict.to_json()) == verdict
     assert judge.judge(task, candidate).profile == {}
+
+
+DYING = """import os
+import subprocess
+
+run = subprocess.run
+
+
+def ended(*words, **options):
+    if "objdump" in str(words):
+        os._exit(3)
+    return run(*words, **options)
+
+
+subprocess.run = ended
+"""
+
+
+def test_a_candidate_that_dies_while_it_is_profiled_keeps_its_verdict(judge: Judge) -> None:
+    source = DYING + (ROOT / "examples/star_relu.py").read_text()
+    verdict = judge.judge(load_task("builtin:star_relu"), candidate_from(source), profile=True)
+    assert verdict.outcome.accepted, verdict.diagnosis
+    assert verdict.profile == {}

@@ -121,6 +121,17 @@ def test_an_epilogue_is_taken_out_once() -> None:
     assert "y[i] = act(sum);" in next(rule.redo(edit.source, "act")).source
 
 
+def test_an_epilogue_with_pragmas_on_its_loops_goes_whole() -> None:
+    body = (
+        'static inline float act(float v) { return v; }\n\nextern "C" void f(const float* x, float* y, int64_t n) {\n'
+        "  for (int64_t i = 0; i < n; ++i)\n    for (int64_t j = 0; j < n; ++j) y[i * n + j] = x[i * n + j];\n"
+        "  for (int64_t i = 0; i < n; ++i)\n    #pragma omp simd\n    for (int64_t j = 0; j < n; ++j) y[i * n + j] = act(y[i * n + j]);\n}"
+    )
+    edit = next(rule_named(CPP_RULES, "epilogue_fusion").redo(cpp_kernel(body), "act"))
+    assert edit.source.count("for (") == 2
+    assert "y[i * n + j] = act(x[i * n + j]);" in edit.source
+
+
 def test_comments_and_strings_are_not_code() -> None:
     body = 'extern "C" void f(float* y) {\n  // for (int i = 0; i < 4; ++i) y[i] = 1.f / total;\n  y[0] = 0.f;\n}'
     for rule in CPP_RULES:

@@ -169,7 +169,7 @@ def main() -> None:
     for rank in ranks:
         rank.start()
     while any(rank.is_alive() for rank in ranks):
-        multiprocessing.connection.wait([rank.sentinel for rank in ranks if rank.is_alive()])
+        multiprocessing.connection.wait([rank.sentinel for rank in ranks if rank.is_alive()], timeout=0.2)
         if any(rank.exitcode for rank in ranks):  # the others would wait for it
             raise SystemExit("a rank failed")
 

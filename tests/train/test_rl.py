@@ -377,15 +377,17 @@ STALE = ["rollout.staleness=1", "rejection.mismatch.low=0.2", "rejection.mismatc
 
 
 def test_rollouts_ahead_are_drawn_by_the_weights_of_the_step_before_the_last(tmp_path: Path) -> None:
-    config = toy_config(tmp_path, *SMALL, *EXACT, *STALE, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=2")
+    config = toy_config(
+        tmp_path, *SMALL, *EXACT, *STALE, "rollout.tasks=1", "ablations.frozen_library=true", "checkpoint.every=2"
+    )
     run, again = tmp_path / "run", tmp_path / "again"
-    assert rl.train(config, run, inputs=toy_inputs(tmp_path)).step == 4
+    assert rl.train(config, run, inputs=toy_inputs(tmp_path)).step == 3
     told = measured(run)
-    assert [told[f"train/{step}"]["staleness"] for step in (1, 2, 3, 4)] == [0, 1, 1, 1]
-    turns = [e.turn for e in read_events(run / "steps" / "000004") if isinstance(e, Wrote)]
-    assert {turn.policy_version for turn in turns} == {2}
+    assert [told[f"train/{step}"]["staleness"] for step in (1, 2, 3)] == [0, 1, 1]
+    turns = [e.turn for e in read_events(run / "steps" / "000003") if isinstance(e, Wrote)]
+    assert {turn.policy_version for turn in turns} == {1}
     assert told["train/2"]["mismatch"] > told["train/1"]["mismatch"], "what older weights drew is off by more than rounding"
-    assert told["train/4"]["tokens/learned"] > 0
+    assert any(told[f"train/{step}"].get("gradient", 0) > 0 for step in (1, 2))
     rl.train(config, again, inputs=toy_inputs(tmp_path))
     assert measured(again) == told, "which weights draw a step does not depend on the clock"
     assert same(weights(run), weights(again))

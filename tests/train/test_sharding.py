@@ -217,3 +217,13 @@ def test_a_run_goes_on_with_another_number_of_ranks(overrides: list[str], tmp_pa
     assert_alike(rl_measured(many), rl_measured(one), rel=1e-3)
     assert all(torch.allclose(value, weights(one / "run")[name], atol=1e-3) for name, value in weights(many / "run").items())
     assert (many / "run" / "adapter").is_dir() is bool(overrides)
+
+
+@pytest.mark.slow
+def test_rollouts_ahead_on_two_ranks_are_those_of_one(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, ranks in ((one, 1), (two, 2)):
+        done = rl_run(folder, ranks, "none", "rollout.staleness=1")
+        assert done.returncode == 0, done.stderr
+    assert rl_measured(two)["train/3"]["staleness"] == 1
+    assert_alike(rl_measured(two), rl_measured(one), rel=1e-3)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from bottega.agents.prompts import Prompts
 from bottega.app.configured import Given, configured
+from bottega.app.device_host import device_host
 from bottega.app.judge_command import read_candidate
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
@@ -20,9 +21,6 @@ from bottega.core.setting_kinds import Count, Positive
 from bottega.core.settings import CommandSettings
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style
 from bottega.episodes.delivery.page import html, markdown
-from bottega.judge.device_facts import device_facts
-from bottega.judge.fingerprint import fingerprint
-from bottega.judge.judge import Judge
 from bottega.languages import language_named
 from bottega.lineage.journal import LineageJournal, Record, read_records
 from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
@@ -44,7 +42,7 @@ app = typer.Typer(
 
 class LineageMineSettings(CommandSettings):
     command: ClassVar[str] = "lineage mine"
-    flags: ClassVar[tuple[str, ...]] = ("task", "out", "sibling", "backbone", "device", "json")
+    flags: ClassVar[tuple[str, ...]] = ("task", "out", "sibling", "backbone", "device", "cluster", "json")
 
     task: str
     """The task that the kernel solves: a file or builtin:NAME."""
@@ -58,6 +56,8 @@ class LineageMineSettings(CommandSettings):
     """A model that takes the steps: local:PATH, server:MODEL@URL, scripted:FILE; none leaves them to rules."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
+    cluster: str | None = None
+    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
     baseline: str = "eager"
     """What both kernels of a step are timed against: eager, compile or autotune."""
     precision: str = "fp32"
@@ -118,23 +118,24 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
     task = load_task(settings.task, size=size)
     beside = load_task(settings.sibling, size=size) if settings.sibling else None
     rules = rules_of(candidate.language) if language_named(candidate.language).rewrites or not settings.backbone else ()
-    terms = {
-        "kernel": kernel.stem,
-        "candidate": candidate.id,
-        "task": task.label,
-        "sibling": beside.label if beside else "",
-        "backbone": settings.backbone or "",
-        "device": settings.device,
-        "settings": settings.model_dump(mode="json", include={"baseline", "precision", "quick", "steps", "pairs"}),
-        "fingerprint": fingerprint(settings.device),
-    }
     with ExitStack() as stack:
+        host = stack.enter_context(device_host(cluster=settings.cluster))
+        terms = {
+            "kernel": kernel.stem,
+            "candidate": candidate.id,
+            "task": task.label,
+            "sibling": beside.label if beside else "",
+            "backbone": settings.backbone or "",
+            "device": settings.device,
+            "settings": settings.model_dump(mode="json", include={"baseline", "precision", "quick", "steps", "pairs"}),
+            "fingerprint": host.fingerprint(settings.device),
+        }
         journal = stack.enter_context(LineageJournal(settings.out))
         journal.begin(terms)
         if not settings.as_json:
             journal.listeners.append(_show)
         judge = stack.enter_context(
-            Judge(
+            host.judge(
                 settings.device,
                 workers=1,
                 timeout=settings.timeout,
@@ -146,7 +147,7 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
         propose, redo = by_rules(rules), by_rules_or_example(rules)
         if settings.backbone:
             client, prompts = open_backbone(settings.backbone), Prompts(prompt_style(settings.backbone))
-            facts, most = device_facts(settings.device), answer_tokens(settings.backbone)
+            facts, most = host.facts(settings.device), answer_tokens(settings.backbone)
             model = stack.enter_context(ModelSteps(client, journal, task, candidate.language, facts, prompts, most))
             propose, redo = model.propose, model.redo
         expert = Expert(kernel.stem, candidate.source, candidate.language, task)

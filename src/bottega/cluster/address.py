@@ -19,6 +19,7 @@ from bottega.core.errors import UsageError
 NAMESPACE, LOCAL = "bottega", "local"
 OBJECT_STORE_BYTES = 128 << 20
 """Of a cluster that is started here: only texts travel."""
+TOKEN_HINT = "One that asks for a token is joined with RAY_AUTH_MODE=token and its token on this machine"
 CORES_OF_A_JUDGE = 4
 """On machines without a GPU. A kernel that is timed has the machine's lease, and all its cores, whichever judge times it."""
 
@@ -57,7 +58,7 @@ def join(address: str) -> bool:
             ray.init(address=address, **given, **(alone if address == LOCAL else {}))
     except ConnectionError as error:
         if address != "auto":
-            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}") from None
+            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}. {TOKEN_HINT}") from None
         with _signals_kept():
             ray.init(address=LOCAL, **given, **alone)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address

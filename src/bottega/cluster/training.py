@@ -20,7 +20,7 @@ from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.episodes.journal import FILE
 from bottega.train.config import Stage
 from bottega.train.learner import follow
-from bottega.train.ranks import open_ranks
+from bottega.train.ranks import RankLostError, open_ranks
 from bottega.train.rl import RlFinished, train
 from bottega.train.rollout import open_inputs
 from bottega.train.settings import Config
@@ -150,6 +150,8 @@ def rank_main(given: dict[str, Any]) -> None:
             else:
                 with ClusterDevices(job.judges) as host:
                     told = train(job.config, job.folder, inputs=partial(open_inputs, host=host), **options)
+        except RankLostError:  # Ray starts all of them again
+            raise
         except BottegaError as error:  # the same again on a restart, so it is none of Ray's business
             told = error
         imported().get(mailbox.tell.remote(told))

@@ -163,7 +163,7 @@ def _times(settings: Settings, found: Examination) -> dict[str, float]:
 
 
 def _profile(settings: Settings, found: Examination) -> dict[str, Any]:
-    if "profile" not in found:
+    if not found.get("profile"):
         return {}
     return profile_of(found["profile"], _times(settings, found), found.get("facts", {}), device_facts(settings.device))
 

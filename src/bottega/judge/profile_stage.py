@@ -23,6 +23,16 @@ ROUNDS = 5
 
 
 def measure_profile(run: EvaluationRun) -> dict[str, Any]:
+    """Empty where the candidate's process fails at it: its outputs and times are judged already, and this is no part of them."""
+    try:
+        return _measured(run)
+    except RunnerFailed as failure:
+        if failure.kind == "forged":
+            raise
+        return {}
+
+
+def _measured(run: EvaluationRun) -> dict[str, Any]:
     device, end = run.context.device, run.budget.end
     options = run.options(timed=device == "cpu")
     found: dict[str, Any] = {"operations": _operations(run), "peak_operations": product_rate(device)}

@@ -48,7 +48,7 @@ def first_cards(lineage: Lineage, rules: Sequence[Rule], kernel: str, language: 
         found[step.number] = admit_data(
             {
                 **data,
-                "name": _name(kernel, step.feature, taken),
+                "name": _name(f"{language_named(language).card_prefix}{kernel}", step.feature, taken),
                 "scope": _scope(lineage.task),
                 "tags": list(dict.fromkeys([step.feature, ORIGIN, *data["tags"]]))[:10],
                 "languages": [language],

@@ -81,7 +81,7 @@ def _holds(attempt: Attempt | None) -> bool:
 def _told(where: str, attempt: Attempt | None) -> str:
     if attempt is None:
         return f"found no place {where}"
-    return f"{where} {attempt.effect.text if attempt.effect else attempt.outcome}"
+    return f"{where} {attempt.effect.text if attempt.effect else 'right, not timed' if attempt.correct else attempt.outcome}"
 
 
 def by_rules_or_example(rules: Sequence[Rule]) -> Redoer:

@@ -69,6 +69,6 @@ def tree_lines(found: RecordedLineage) -> Iterator[str]:
 def _step_text(step: Step, trip: RoundTrip | None) -> str:
     effect = step.attempt.effect
     what = f"without {step.feature}" + (f" ({one_line(step.attempt.value, 40)})" if step.attempt.value else "")
-    worth = f": it was worth {effect.text}" if effect else f": {step.attempt.outcome}, not timed"
+    worth = f": it was worth {effect.text}" if effect else ": right, not timed"
     redone = "" if trip is None else " ✓ redone" if trip.verified else " ✗ not redone"
     return what + worth + redone

@@ -26,6 +26,7 @@ from bottega.backbone.weights import bare, merged
 from bottega.core.errors import TrainingError
 from bottega.core.files import write_atomic
 from bottega.train.learner import Learner
+from bottega.train.ranks import RankLostError
 
 FORMAT = 2
 STATE, TENSORS, RANDOM, LATEST = "state.json", "tensors", "random.pt", "latest"
@@ -65,6 +66,8 @@ class Checkpoints:
             _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in learner.trained().values()))
             _put_folder(place, write)
             self._point(place.name)
+        except RankLostError:  # the disk is not at fault
+            raise
         except Exception as error:  # torch and safetensors raise their own kinds for a full disk
             told = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
             raise TrainingError(

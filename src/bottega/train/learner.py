@@ -29,7 +29,7 @@ from bottega.core.errors import BottegaError, TrainingError
 from bottega.train.optimiser import Optimiser, Updated, update
 from bottega.train.packing import TrainPack, by_row
 from bottega.train.policy import Policy
-from bottega.train.ranks import ALONE, Ranks
+from bottega.train.ranks import ALONE, RankLostError, Ranks
 from bottega.train.rows import TrainRow
 from bottega.train.settings import Config
 from bottega.train.sharding import blocks_of, fill, filled_outline, full, outline, shard
@@ -49,13 +49,13 @@ def together(method: Callable[Given, Found]) -> Callable[Given, Found]:
     def called(*args: Given.args, **kwargs: Given.kwargs) -> Found:
         learner: Learner = args[0]  # type: ignore[assignment]
         with learner.lock:  # the decoder's copy may be brought up to date by another thread
-            learner.ranks.tell((method.__name__, args[1:], kwargs))
             learner.ranks.in_step = False
             try:
+                learner.ranks.tell((method.__name__, args[1:], kwargs))
                 found = method(*args, **kwargs)
-            except RuntimeError as error:
+            except (RuntimeError, TrainingError) as error:
                 if learner.ranks.sharded and LOST.search(str(error)):
-                    raise TrainingError("another rank of this run was lost; the same command with --resume goes on") from error
+                    raise RankLostError("another rank of this run was lost; the same command with --resume goes on") from error
                 raise
             learner.ranks.in_step = True
         return found

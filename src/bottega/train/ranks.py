@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.core.errors import UsageError
+from bottega.core.errors import TrainingError, UsageError
 from bottega.train.packing import TrainPack, without_weights
 from bottega.train.settings import ShardingSettings
 
@@ -29,6 +29,10 @@ BETWEEN = timedelta(days=30)
 
 EACH = 8
 """GPUs of a machine, where a text must name a number."""
+
+
+class RankLostError(TrainingError):
+    """Another process of the run has died. Whoever started them may start them again, and the run goes on."""
 
 
 @dataclass(eq=False)

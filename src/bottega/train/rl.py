@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -37,13 +37,11 @@ from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
 from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
 from bottega.train.learner import Learner
-from bottega.train.loss import means, measures
 from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.packing import TrainPack
-from bottega.train.policy import with_logprobs
 from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
+from bottega.train.rl_update import learn_batch
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
@@ -53,7 +51,6 @@ from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJud
 
 STEPS = 100
 """Of a run that does not say."""
-ALL_ALIKE = "every advantage is 0: no answer that could be learned from was better than another"
 
 
 @dataclass(frozen=True)
@@ -221,7 +218,7 @@ class RlRun:
         with self.phases.generating() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
                 batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
-                learned, note = self._update(batch, number)
+                learned, note = learn_batch(self.learner, batch, number, self.steps)
         self.learned = number
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
@@ -256,34 +253,6 @@ class RlRun:
             judge,
             self.phases,
         )
-
-    def _update(self, batch: TrainBatch, number: int) -> tuple[dict[str, float], str]:
-        """All roles in one update. A batch of which nothing is left, or nothing that says more of one answer than of another, changes
-        nothing, and says so: momentum and weight decay alone would move the weights, and towards nothing."""
-        if not batch.rows:
-            return {}, f"no update, nothing is left to learn from: {batch.rejection_report}"
-        rows, size = batch.rows, self.config.data.pack_tokens
-        if self.config.loss.kl:
-            rows = with_logprobs(rows, self.learner.row_logprobs(rows, size, reference=True), "reference")
-        packs = self.learner.policy.packs(rows, size)
-        alike = not any(pack.streams["advantage"][pack.streams["policy"] != 0].any() for pack in packs)
-        if alike and not self.config.loss.kl:
-            return {**self._measured(packs), "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
-        again = self.config.rollout.updates
-        for time in range(again):
-            done = self.learner.update(packs, (number - 1) * again + time, self.steps * again)
-        values = {name: value for name, value in done.values.items() if name != "tokens_per_second"}
-        rate = done.tokens / done.seconds if done.seconds else 0.0
-        note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
-        return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
-
-    def _measured(self, packs: Sequence[TrainPack]) -> dict[str, float]:
-        """What an update tells of its tokens, without one: a run whose answers have become alike is one that alarms are there for."""
-        sums: dict[str, float] = {}
-        for pack, (logprobs, entropy) in zip(packs, self.learner.logprobs(packs), strict=True):
-            for name, value in measures(logprobs, entropy, pack.streams, self.config.loss).items():
-                sums[name] = sums.get(name, 0.0) + float(value)
-        return means(sums)
 
     def _uses(self, episodes: tuple[Episode, ...]) -> tuple[Any, ...]:
         """How the library's cards fared, for their statistics."""

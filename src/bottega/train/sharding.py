@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ def shard(root: nn.Module, layers: Iterable[nn.Module], ranks: Ranks, dtype: tor
 
 def fill(model: Any, whole: Any, ranks: Ranks, offload: bool) -> None:
     """Give each rank its slice of the leader's weights. `whole` is the leader's; the others have none."""
-    from torch.distributed.tensor import DTensor, distribute_tensor
+    from torch.distributed.tensor import distribute_tensor
 
     given = dict(whole.named_parameters()) if whole is not None else {}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -65,10 +65,10 @@ def fill(model: Any, whole: Any, ranks: Ranks, offload: bool) -> None:
                     else torch.empty(parameter.shape, dtype=parameter.dtype, device=ranks.device)
                 )
                 part = distribute_tensor(full, parameter.device_mesh, parameter.placements)
-                if offload:
-                    part = DTensor.from_local(
-                        part.to_local().cpu(), part.device_mesh, part.placements, shape=part.shape, stride=part.stride()
-                    )
+                if offload:  # of the same mesh, and yet in the memory of the CPU: only `empty_like` makes such a one
+                    own = part.to_local()
+                    part = cast(Any, torch.empty_like(parameter.detach(), device="cpu"))
+                    part.to_local().copy_(own)
                 filled[id(parameter)] = nn.Parameter(part, requires_grad=parameter.requires_grad)
             setattr(module, leaf, filled[id(parameter)])
 

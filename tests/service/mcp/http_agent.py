@@ -32,10 +32,12 @@ class Judge:
     def __init__(self, waits: bool = False) -> None:
         self.waits, self.begun, self.cancelled = waits, threading.Event(), threading.Event()
         self.count = 0
+        self.options: dict[str, Any] = {}
 
     def judge(self, task: Any, candidate: Any, cancellation: Cancellation, **options: Any) -> Verdict:
         self.begun.set()
         self.count += 1
+        self.options = options
         if self.waits:
             with cancellation.killing(self.cancelled.set):
                 self.cancelled.wait(60)

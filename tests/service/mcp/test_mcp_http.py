@@ -19,10 +19,13 @@ from bottega.skills.default_library import open_library
 
 def test_a_verdict_over_http_and_no_file_of_the_server(tmp_path: Path) -> None:
     async def spoken() -> None:
-        async with served(tmp_path, Judge()) as url, client_of(url) as client:
+        judge = Judge()
+        async with served(tmp_path, judge) as url, client_of(url) as client:
             assert len((await client.list_tools()).tools) == 8
             found = await client.call_tool("judge_kernel", CALL)
-            assert found.structured_content["outcome"] == "faster"
+            assert found.structured_content["outcome"] == "faster" and "profile" not in judge.options
+            await client.call_tool("profile_kernel", CALL)
+            assert judge.options["profile"], "where the time goes is looked for only where it is asked for"
             assert "cannot be named over HTTP" in error_of(
                 await client.call_tool("judge_kernel", {**CALL, "task": "/etc/passwd"})
             )

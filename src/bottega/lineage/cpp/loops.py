@@ -16,7 +16,7 @@ _INDEX = re.compile(r"\[([^\[\]]+)\]")
 _STORE = re.compile(r"(?P<array>\w+)\[(?P<at>[^\[\]]+)\]\s*=\s*(?P<function>\w+)\((?P<inside>[^;]+)\);")
 _TAIL = re.compile(r"(?P<array>\w+)\[(?P<at>[^\[\]]+)\]\s*=\s*(?P<function>\w+)\((?P=array)\[(?P=at)\]\);")
 _LOCAL = re.compile(r"\b(?:float|double|int|int64_t)\s*\*?\s+(\w+)\s*=")
-_HEADERS = re.compile(r"(?:for\s*\([^()]*\)\s*\{?\s*)+")
+_HEADERS = re.compile(r"(?:for\s*\([^()]*\)\s*\{?\s*|#pragma[^\n]*\n\s*)+")
 _PLAIN_STORE = r"\b{array}\[[^\[\]]+\]\s*=\s*(?P<value>[^;=]+);"
 
 

@@ -31,6 +31,7 @@ from bottega.service.dashboard.open_run import OpenRun
 from bottega.service.dashboard.page import Asked, Links, pages, warned
 from bottega.service.dashboard.reading import stamp
 from bottega.skills.library import Library
+from bottega.skills.relations import relations_text
 from bottega.skills.uses import UseCounts
 
 FOLDERS = ("library", "proofs")
@@ -126,6 +127,7 @@ def card_view(run: OpenRun, asked: Asked, links: Links) -> Html:
         ("What goes wrong", "\n".join(card.failures)),
     ]
     sound = [(kind.replace("_", " "), text) for kind, text in card.conditions.items()]
+    sound += [("other optimisations", text) for text in [relations_text(card.relations)] if text]
     return joined(
         el("p", card.intent, cls="big"),
         told,

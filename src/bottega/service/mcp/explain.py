@@ -65,6 +65,7 @@ def profile(verdict: Verdict) -> dict[str, Any]:
         "times_ms": verdict.times_ms,
         "share_of_roofline": round(floor / own, 4) if floor and own else None,
         "own_kernels": verdict.coverage,
+        "profile": verdict.profile,
         "error": verdict.error,
         "memory": verdict.memory,
         "judging_seconds": verdict.stages_s,

@@ -67,7 +67,7 @@ def mcp_server(parts: McpParts) -> MCPServer:
         server.tool()(called)
         return called
 
-    def judging(name: str, description: str, told: Callable[[Verdict], dict[str, Any]]) -> None:
+    def judging(name: str, description: str, told: Callable[[Verdict], dict[str, Any]], **more: Any) -> None:
         """A tool that judges a candidate; two of them differ in what they tell of the verdict."""
 
         async def called(
@@ -86,7 +86,7 @@ def mcp_server(parts: McpParts) -> MCPServer:
                 wanted = parts.task(task, device, token)
                 written = candidate_from(parts.text(candidate, "candidate"))
                 await ctx.report_progress(0, 1, "judging")
-                options = {"baselines": parse_baselines(baseline), "precision": precision, "quick": quick}
+                options = {"baselines": parse_baselines(baseline), "precision": precision, "quick": quick, **more}
                 verdict = await judges.verdict(token, wanted, written, device, again, **options)
                 await ctx.report_progress(1, 1, verdict.outcome.value)
                 return {"verdict_id": parts.keep(verdict), **told(verdict)}
@@ -94,7 +94,7 @@ def mcp_server(parts: McpParts) -> MCPServer:
         server.tool(name, description=description)(called)
 
     judging("judge_kernel", JUDGE, summary)
-    judging("profile_kernel", PROFILE, profile)
+    judging("profile_kernel", PROFILE, profile, profile=True)
 
     @tool
     async def explain_verdict(
