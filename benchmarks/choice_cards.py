@@ -15,7 +15,7 @@ from typing import Any
 from choice_places import STRIDED, Place
 from choice_tasks import FUSED, SweepTask
 
-from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, Change, changed
+from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, AnswerChange, changed
 from bottega.core.skill import NOTHING_MORE, Conditions, Provenance, Skill
 
 Range = tuple[int, int]
@@ -100,7 +100,7 @@ class ChoiceCard:
 
 def answer_with(task: SweepTask, places: Mapping[str, Place], cards: Sequence[ChoiceCard], device: str) -> str:
     """The rule's answer with the choices of the cards that hold, the first of a place; others are not followed."""
-    changes: dict[str, Change] = {}
+    changes: dict[str, AnswerChange] = {}
     for card in cards:
         for change in task.variants:
             place = places.get(change.place)

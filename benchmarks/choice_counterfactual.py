@@ -338,13 +338,14 @@ def answer(
     folder: Folder,
     device: Device = "cuda",
     model: Annotated[str, typer.Option(help="As it was before.")] = "embedded",
+    taught: Annotated[str, typer.Option(help="The model that was taught; else the folder's.")] = "",
     tokens: Annotated[int, typer.Option(min=1, help="Of an answer.")] = LONGEST_ANSWER,
     limit: Annotated[int, typer.Option(min=0, help="So many tasks; 0 for all.")] = 0,
     processes: Annotated[int, typer.Option(min=1)] = 12,
 ) -> None:
     """The models' greedy answers with every kind of card, and how often they are word for word what the cards ask for."""
     held = rows_of(folder / HELD_OUT)[: limit or None]
-    taught = f"local:{folder / 'cards' / 'model'}"
+    taught = taught or f"local:{folder / 'cards' / 'model'}"
     picked = _generated(taught, device, [row["select"] for row in held], 256)
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         told = list(pool.map(_with_selected, held, picked, chunksize=4))
