@@ -31,7 +31,7 @@ import typer
 from choice_tasks import FUSED, SweepTask, builtin, series
 from figure import Device, Workers, where
 
-from bottega.compiler.answer_choices import Change, changed
+from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
@@ -218,7 +218,7 @@ def measured(one: SweepTask, judge: Judging) -> Row:
 def _candidate(one: SweepTask, tried: Sequence[tuple[str, str, Candidate]], chosen: Sequence[int]) -> Candidate:
     if len(chosen) == 1:
         return tried[chosen[0]][2]
-    changes: list[Change] = [one.variants[place] for place in chosen]
+    changes: list[AnswerChange] = [one.variants[place] for place in chosen]
     return one.candidate(changes)
 
 

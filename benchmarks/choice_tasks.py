@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Any
 
-from bottega.compiler.answer_choices import Change, changed, changes_of, variants
+from bottega.compiler.answer_choices import AnswerChange, changed, changes_of, variants
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.choices import Choices, Heavy
@@ -55,7 +55,7 @@ class SweepTask:
     """The rule's."""
     whole: str
     """The same with what is linked."""
-    variants: tuple[Change, ...]
+    variants: tuple[AnswerChange, ...]
     fused: str = ""
     """Another answer, in which heavy operators are kernels of the answer's own with what follows them fused in; linked."""
 
@@ -64,14 +64,14 @@ class SweepTask:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> SweepTask:
-        some = tuple(Change(one["place"], one["label"], tuple(map(tuple, one["spans"]))) for one in data["variants"])  # type: ignore[misc]
+        some = tuple(AnswerChange(one["place"], one["label"], tuple(map(tuple, one["spans"]))) for one in data["variants"])  # type: ignore[misc]
         return cls(**{**data, "operators": tuple(data["operators"]), "variants": some})
 
     @property
     def task(self) -> Task:
         return Task(self.source, self.name)
 
-    def candidate(self, changes: Sequence[Change] = ()) -> Candidate:
+    def candidate(self, changes: Sequence[AnswerChange] = ()) -> Candidate:
         """Linking takes long and is done once: only the class differs."""
         own, new = (text[text.index(CLASS) :] for text in (self.answer, changed(self.answer, changes)))
         if self.whole.count(own) == 1:

@@ -11,7 +11,7 @@ import pytest
 from choice_sweep import measured, rows_of, table, tasks_of
 from choice_tasks import FUSED, SweepTask
 
-from bottega.compiler.answer_choices import Change
+from bottega.compiler.answer_choices import AnswerChange
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
@@ -23,9 +23,9 @@ AFTER_ONE, AFTER_TWO = ANSWER.index("one(x") + 5, ANSWER.index("two(x") + 5
 
 def sweep_task() -> SweepTask:
     changes = (
-        Change("one", "warps=4", ((AFTER_ONE, AFTER_ONE, ", warps=4"),)),
-        Change("one", "warps=8", ((AFTER_ONE, AFTER_ONE, ", warps=8"),)),
-        Change("two", "block=64", ((AFTER_TWO, AFTER_TWO, ", block=64"),)),
+        AnswerChange("one", "warps=4", ((AFTER_ONE, AFTER_ONE, ", warps=4"),)),
+        AnswerChange("one", "warps=8", ((AFTER_ONE, AFTER_ONE, ", warps=8"),)),
+        AnswerChange("two", "block=64", ((AFTER_TWO, AFTER_TWO, ", block=64"),)),
     )
     source = "class Model:\n    pass\n"
     facts = ("matmul", "float32", "chain", 2, ("linear",), "synth:1/1")

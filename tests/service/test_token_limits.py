@@ -12,7 +12,7 @@ from waiting import until
 
 from bottega.service import dispatcher, tokens
 from bottega.service.limits import TokenLimits
-from bottega.service.usage import Usage
+from bottega.service.usage import SecondsUsed
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_a_request_that_waits_is_not_begun_without_seconds(tmp_path: Path, monke
         assert running.post("judge 0 other", "bob")[1]["state"] == "done", "nobody else waits for alice"
         _, _, found = running.ask("GET", f"/v1/verdicts/{second['id']}", token="alice")
         assert found["state"] == "queued" and "0.2 s of judging an hour" in found["note"]
-        monkeypatch.setattr(Usage, "used_up", lambda *_: "")  # as an hour later
+        monkeypatch.setattr(SecondsUsed, "used_up", lambda *_: "")  # as an hour later
         _, _, found = running.ask("GET", f"/v1/verdicts/{second['id']}?wait=20", token="alice")
         assert found["state"] == "done" and running.judge.asked[-1] == "judge 0 second"
 

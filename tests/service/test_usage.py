@@ -14,7 +14,7 @@ from waiting import until
 
 from bottega.service import usage
 from bottega.service.limits import TokenLimits
-from bottega.service.usage import Usage
+from bottega.service.usage import SecondsUsed
 
 KILLED = """
 import sys, time
@@ -28,25 +28,25 @@ with usage.Usage(Path(sys.argv[1])).counting("alice"):
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Usage]:
-    made = Usage(tmp_path / "usage.db")
+def kept(tmp_path: Path) -> Iterator[SecondsUsed]:
+    made = SecondsUsed(tmp_path / "usage.db")
     yield made
     made.close()
 
 
-def test_seconds_count_for_their_token_while_they_pass_and_afterwards(kept: Usage, tmp_path: Path) -> None:
+def test_seconds_count_for_their_token_while_they_pass_and_afterwards(kept: SecondsUsed, tmp_path: Path) -> None:
     with kept.counting("alice"), kept.counting("bob"), kept.counting("alice"):
         time.sleep(0.02)
         assert kept.seconds("alice") >= 0.04 > kept.seconds("nobody") == 0.0
     spent = kept.seconds("alice")
     assert spent >= 0.04 and kept.seconds("bob") >= 0.02
     kept.close()
-    again = Usage(tmp_path / "usage.db")
+    again = SecondsUsed(tmp_path / "usage.db")
     assert again.seconds("alice") == pytest.approx(spent, abs=1e-3)
     again.close()
 
 
-def test_a_limit_that_is_reached_is_told_in_a_sentence(kept: Usage) -> None:
+def test_a_limit_that_is_reached_is_told_in_a_sentence(kept: SecondsUsed) -> None:
     limits = TokenLimits(seconds_per_hour=0.01)
     assert kept.used_up("alice", limits) == ""
     with kept.counting("alice"):
@@ -54,7 +54,7 @@ def test_a_limit_that_is_reached_is_told_in_a_sentence(kept: Usage) -> None:
     assert "0.01 s of judging an hour" in kept.used_up("alice", limits) and not kept.used_up("bob", limits)
 
 
-def test_what_is_older_than_an_hour_is_forgotten(kept: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_older_than_an_hour_is_forgotten(kept: SecondsUsed, monkeypatch: pytest.MonkeyPatch) -> None:
     with kept.counting("alice"):
         time.sleep(0.01)
     later = time.time() + usage.HOUR + 1
@@ -70,10 +70,10 @@ def test_a_kill_gives_nothing_back(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=environment) as child:
         assert child.stdout is not None and child.stdout.readline()
-        looks = Usage(path)
+        looks = SecondsUsed(path)
         until(lambda: looks._db.execute("SELECT SUM(seconds) FROM judged").fetchone()[0] is not None)
         looks.close()
         child.kill()
-    again = Usage(path)
+    again = SecondsUsed(path)
     assert again.seconds("alice") > 0.0
     again.close()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.library.choices import BLOCKS, FUNCTIONS, Operands, Shape, setting
+from bottega.compiler.library.choices import BLOCKS, FUNCTIONS, CallOperands, Shape, setting
 
 Span = tuple[int, int, str]
 """From, to, and the text that replaces it."""
@@ -30,7 +30,7 @@ _PARAMETERS = {
 
 
 @dataclass(frozen=True)
-class Change:
+class AnswerChange:
     """One choice at one place of an answer, or at all places that are alike."""
 
     place: str
@@ -40,7 +40,7 @@ class Change:
     spans: tuple[Span, ...]
 
 
-def changed(answer: str, changes: Iterable[Change]) -> str:
+def changed(answer: str, changes: Iterable[AnswerChange]) -> str:
     """The answer with these changes, of different places each."""
     spans = sorted((span for change in changes for span in change.spans), reverse=True)
     for start, end, text in spans:
@@ -48,7 +48,7 @@ def changed(answer: str, changes: Iterable[Change]) -> str:
     return answer
 
 
-def changes_of(answer: str, graph: CallGraph) -> dict[str, list[Change]]:
+def changes_of(answer: str, graph: CallGraph) -> dict[str, list[AnswerChange]]:
     """By place, all changes, the most promising first. Empty where the answer does not parse."""
     try:
         tree = ast.parse(answer)
@@ -58,7 +58,7 @@ def changes_of(answer: str, graph: CallGraph) -> dict[str, list[Change]]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     launches = [call for call in calls if isinstance(call.func, ast.Subscript) and isinstance(call.func.value, ast.Name)]
     library = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in FUNCTIONS]
-    found: dict[str, list[Change]] = {}
+    found: dict[str, list[AnswerChange]] = {}
     for place, alike in _by_operands(tree, library, graph).items():
         function = place.split(" ")[0]
         values = [one.text for one in FUNCTIONS[function].settings(alike[0][1])]
@@ -66,14 +66,14 @@ def changes_of(answer: str, graph: CallGraph) -> dict[str, list[Change]]:
         if not theirs and len(launches) + len(library) > len(alike):  # something stays ours
             values.insert(1, "own=False")
         found[place] = [
-            Change(place, value, tuple(text.added(call, value) for call, _ in alike)) for value in dict.fromkeys(values)
+            AnswerChange(place, value, tuple(text.added(call, value) for call, _ in alike)) for value in dict.fromkeys(values)
         ]
-    for kind, group in itertools.groupby(sorted(launches, key=_kind), key=_kind):
+    for kind, group in itertools.groupby(sorted(launches, key=launch_kind), key=launch_kind):
         found[kind] = list(_launch_changes(kind, list(group), text))
     return {place: changes for place, changes in found.items() if changes}
 
 
-def variants(changes: dict[str, list[Change]], most: int) -> list[Change]:
+def variants(changes: dict[str, list[AnswerChange]], most: int) -> list[AnswerChange]:
     """At most so many changes, of all places in turn."""
     places = [some[: MOST.get(place, most)] if len(changes) > 1 else some for place, some in changes.items()]
     rounds = itertools.zip_longest(*places)
@@ -104,7 +104,9 @@ class _Text:
         return (*self.span(node), str(value))
 
 
-def _by_operands(tree: ast.Module, calls: Sequence[ast.Call], graph: CallGraph) -> dict[str, list[tuple[ast.Call, Operands]]]:
+def _by_operands(
+    tree: ast.Module, calls: Sequence[ast.Call], graph: CallGraph
+) -> dict[str, list[tuple[ast.Call, CallOperands]]]:
     """Calls of known operands, those of one function and of the same shapes together."""
     tensors = {one.name: (one.shape, one.dtype) for given in graph.inputs for one in given.tensors}
     tensors |= {one.name: (one.shape, one.dtype) for one in graph.weights}
@@ -114,7 +116,7 @@ def _by_operands(tree: ast.Module, calls: Sequence[ast.Call], graph: CallGraph) 
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
-    found: dict[str, list[tuple[ast.Call, Operands]]] = {}
+    found: dict[str, list[tuple[ast.Call, CallOperands]]] = {}
     for call in calls:
         name = ast.unparse(call.func)
         parameters = _PARAMETERS.get(name, ())
@@ -134,7 +136,7 @@ def _by_operands(tree: ast.Module, calls: Sequence[ast.Call], graph: CallGraph) 
             and isinstance(value.operand, ast.Constant)
             and isinstance(value.operand.value, int)
         }
-        operands = Operands((*(shape for shape, _ in known), *result), known[0][1], options)
+        operands = CallOperands((*(shape for shape, _ in known), *result), known[0][1], options)
         shapes = " ".join("x".join(map(str, shape)) for shape, _ in known)
         found.setdefault(f"{name} {shapes}", []).append((call, operands))
     return found
@@ -144,7 +146,7 @@ def _keywords(call: ast.Call) -> dict[str, ast.expr]:
     return {word.arg: word.value for word in call.keywords if word.arg}
 
 
-def _kind(launch: ast.Call) -> str:
+def launch_kind(launch: ast.Call) -> str:
     """What a launch's numbers mean: elements of a block, rows of a program, one row of a program, or a row that is swept; of others the
     warps alone are known."""
     assert isinstance(launch.func, ast.Subscript)
@@ -161,7 +163,7 @@ def _kind(launch: ast.Call) -> str:
     return OTHER
 
 
-def _launch_changes(kind: str, launches: Sequence[ast.Call], text: _Text) -> Iterator[Change]:
+def _launch_changes(kind: str, launches: Sequence[ast.Call], text: _Text) -> Iterator[AnswerChange]:
     if kind == ELEMENTS:
         for one in BLOCKS:
             values = dict(one.values)
@@ -206,14 +208,14 @@ def _change(
     launches: Sequence[ast.Call],
     values: Mapping[str, object],
     text: _Text,
-) -> Change:
+) -> AnswerChange:
     """With the warps of every launch."""
     given = [_keywords(launch).get("num_warps") for launch in launches]
     warps = [
         text.replaced(old, values["warps"]) if old is not None else text.added(launch, f"num_warps={values['warps']}")
         for launch, old in zip(launches, given)
     ]
-    return Change(kind, label, (*(span for some in spans for span in some), *warps))
+    return AnswerChange(kind, label, (*(span for some in spans for span in some), *warps))
 
 
 def _elements(launch: ast.Call, block: int, text: _Text) -> list[Span]:

@@ -26,7 +26,7 @@ from bottega.service.metrics import ServerMetrics
 from bottega.service.queue import FairQueue, Waiting
 from bottega.service.records import ENDED, Kind, Record, Request
 from bottega.service.store import Store
-from bottega.service.usage import Usage
+from bottega.service.usage import SecondsUsed
 
 LOG = logging.getLogger(__name__)
 DAY = 86400.0
@@ -91,7 +91,7 @@ class Dispatcher:
         keeping: Keeping,
     ) -> None:
         self.store, self.judges, self.tokens, self.keeping = store, dict(judges), tokens, keeping
-        self.usage = Usage(store.path.with_name("usage.db"))
+        self.usage = SecondsUsed(store.path.with_name("usage.db"))
         self.queue, self.metrics = FairQueue(), ServerMetrics()
         self.stopping = False
         self._running: dict[tuple[str, int], _Running] = {}

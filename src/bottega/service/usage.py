@@ -38,7 +38,7 @@ class _Run:
         return time.monotonic() - self.begun
 
 
-class Usage:
+class SecondsUsed:
     """Every method may be called from any thread."""
 
     def __init__(self, path: Path) -> None:

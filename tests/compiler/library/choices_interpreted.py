@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.compiler.library.choices import FUNCTIONS, Operands
+from bottega.compiler.library.choices import FUNCTIONS, CallOperands
 
 FILES = (
     "matmul", "convolution", "transposed_convolution", "attention", "normalisation", "softmax", "cross_entropy", "scan", "extremes",
@@ -76,7 +76,7 @@ def found() -> Iterator[tuple[str, float]]:
         tensors = [one for one in given if isinstance(one, Tensor)]
         wanted = torch_function(name)(*given, **named)
         options = {**named, **({"num_groups": given[1]} if name == "group_norm" else {})}
-        operands = Operands(
+        operands = CallOperands(
             (*(tuple(one.shape) for one in tensors), tuple(wanted.shape)), str(tensors[0].dtype).removeprefix("torch."), options
         )
         settings = list(FUNCTIONS[name].settings(operands))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bottega.compiler.library.choices import FUNCTIONS, SHARED_BYTES, Operands
+from bottega.compiler.library.choices import FUNCTIONS, SHARED_BYTES, CallOperands
 
 LIMIT = 5e-5
 
 
 def labels(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **options: object) -> list[str]:
-    return [one.text for one in FUNCTIONS[function].settings(Operands(shapes, dtype, options))]
+    return [one.text for one in FUNCTIONS[function].settings(CallOperands(shapes, dtype, options))]
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_rows_of_a_program_fit_the_length_of_a_row() -> None:
 
 
 def test_stages_fit_shared_memory() -> None:
-    for one in FUNCTIONS["linear"].settings(Operands(((4096, 4096), (4096, 4096)), "float32")):
+    for one in FUNCTIONS["linear"].settings(CallOperands(((4096, 4096), (4096, 4096)), "float32")):
         values = dict(one.values)
         tile, stages = values["tile"], values.get("stages", 3)
         assert isinstance(tile, tuple) and (tile[0] + tile[1]) * tile[2] * 4 * int(str(stages)) <= SHARED_BYTES

@@ -19,7 +19,7 @@ HALVES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Operands:
+class CallOperands:
     """What one call works on."""
 
     shapes: tuple[Shape, ...]
@@ -53,7 +53,7 @@ class Setting:
 class FunctionChoices:
     names: tuple[str, ...]
     """Keyword arguments that the function takes."""
-    settings: Callable[[Operands], Iterator[Setting]]
+    settings: Callable[[CallOperands], Iterator[Setting]]
     """Sensible ones, the most promising first. `own=False`, which hands the call to torch, is left to the caller: something must stay ours."""
 
 
@@ -75,8 +75,8 @@ def product_size(function: str, shapes: Sequence[Shape]) -> tuple[int, int, int,
     return a[-2], b[-1], a[-1], max(math.prod(a[:-2]), math.prod(b[:-2]))
 
 
-def _products(function: str) -> Callable[[Operands], Iterator[Setting]]:
-    def found(given: Operands) -> Iterator[Setting]:
+def _products(function: str) -> Callable[[CallOperands], Iterator[Setting]]:
+    def found(given: CallOperands) -> Iterator[Setting]:
         size = product_size(function, given.shapes)
         if size is None:
             yield from (setting(warps=4), setting(splits=1), setting(splits=4))
@@ -97,7 +97,7 @@ HALF_TILES = (
 )  # fmt: skip
 
 
-def _tiles(rows: int, columns: int, depth: int, batch: int, given: Operands) -> Iterator[Setting]:
+def _tiles(rows: int, columns: int, depth: int, batch: int, given: CallOperands) -> Iterator[Setting]:
     """Tiles no larger than the result; pieces of the depth where there are few tiles."""
     own: dict[str, Value] = {"own": True} if given.is_half else {}
     fitting = [
@@ -130,8 +130,8 @@ def _even(number: int) -> int:
     return 1 << min(5, max(1, number).bit_length() - 1)
 
 
-def _convolutions(dims: int, transposed: bool = False) -> Callable[[Operands], Iterator[Setting]]:
-    def found(given: Operands) -> Iterator[Setting]:
+def _convolutions(dims: int, transposed: bool = False) -> Callable[[CallOperands], Iterator[Setting]]:
+    def found(given: CallOperands) -> Iterator[Setting]:
         if len(given.shapes) < 3 or len(given.shapes[1]) != dims + 2:  # the last is the result's
             return
         weight, result = given.shapes[1], given.shapes[-1]
@@ -189,24 +189,24 @@ def _rows(length: int) -> Iterator[Setting]:
         )
 
 
-def _of_last_axes(given: Operands) -> Iterator[Setting]:
+def _of_last_axes(given: CallOperands) -> Iterator[Setting]:
     """A layer norm's rows: as long as its weights, or as the last axis."""
     length = math.prod(given.shapes[1]) if len(given.shapes) > 2 else given.shapes[0][-1]
     yield from _rows(length)
 
 
-def _of_groups(given: Operands) -> Iterator[Setting]:
+def _of_groups(given: CallOperands) -> Iterator[Setting]:
     shape, groups = given.shapes[0], given.options.get("num_groups", 1)
     if isinstance(groups, int) and len(shape) > 1:
         yield from _rows(math.prod(shape[1:]) // max(1, groups))
 
 
-def _of_planes(given: Operands) -> Iterator[Setting]:
+def _of_planes(given: CallOperands) -> Iterator[Setting]:
     if len(given.shapes[0]) > 2:
         yield from _rows(math.prod(given.shapes[0][2:]))
 
 
-def _of_batches(given: Operands) -> Iterator[Setting]:
+def _of_batches(given: CallOperands) -> Iterator[Setting]:
     if len(given.shapes[0]) > 2:
         yield from (
             setting(block=block, warps=warps)
@@ -219,7 +219,7 @@ def _of_batches(given: Operands) -> Iterator[Setting]:
         )
 
 
-def _of_axis(given: Operands) -> Iterator[Setting]:
+def _of_axis(given: CallOperands) -> Iterator[Setting]:
     """Along the last axis rows, along another one columns."""
     shape, dim = given.shapes[0], given.options.get("dim", -1)
     if not isinstance(dim, int) or not shape or not -len(shape) <= dim < len(shape):
@@ -231,11 +231,11 @@ def _of_axis(given: Operands) -> Iterator[Setting]:
         yield setting(block=block, warps=warps)
 
 
-def _of_classes(given: Operands) -> Iterator[Setting]:
-    yield from _of_axis(Operands(given.shapes, given.dtype, {"dim": min(1, len(given.shapes[0]) - 1)}))
+def _of_classes(given: CallOperands) -> Iterator[Setting]:
+    yield from _of_axis(CallOperands(given.shapes, given.dtype, {"dim": min(1, len(given.shapes[0]) - 1)}))
 
 
-def _of_scans(given: Operands) -> Iterator[Setting]:
+def _of_scans(given: CallOperands) -> Iterator[Setting]:
     shape, dim = given.shapes[0], given.options.get("dim", -1)
     if not isinstance(dim, int) or not shape or not -len(shape) <= dim < len(shape):
         return
@@ -262,7 +262,7 @@ def _of_scans(given: Operands) -> Iterator[Setting]:
     )
 
 
-def _of_elements(given: Operands) -> Iterator[Setting]:
+def _of_elements(given: CallOperands) -> Iterator[Setting]:
     yield from BLOCKS
 
 
@@ -272,14 +272,14 @@ BLOCKS = (
 )  # fmt: skip
 
 
-def _of_windows(given: Operands) -> Iterator[Setting]:
+def _of_windows(given: CallOperands) -> Iterator[Setting]:
     yield from (
         setting(block=block, warps=warps)
         for block, warps in ((256, 4), (512, 4), (512, 8), (1024, 8), (128, 4), (1024, 4), (128, 2), (256, 2))
     )
 
 
-def _of_extremes(given: Operands) -> Iterator[Setting]:
+def _of_extremes(given: CallOperands) -> Iterator[Setting]:
     shape, dim = given.shapes[0], given.options.get("dim")
     if isinstance(dim, int) and shape and dim % len(shape) != len(shape) - 1:
         yield from (
@@ -302,7 +302,7 @@ def _of_extremes(given: Operands) -> Iterator[Setting]:
             yield setting(rows=rows, block=block, warps=warps)
 
 
-def _of_attention(given: Operands) -> Iterator[Setting]:
+def _of_attention(given: CallOperands) -> Iterator[Setting]:
     own: dict[str, Value] = {"own": True} if given.is_half else {}
     width = max(shape[-1] for shape in given.shapes[:3])
     for tile, warps in (

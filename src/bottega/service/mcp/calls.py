@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bottega.core.errors import UsageError
 from bottega.service.tokens import Token
-from bottega.service.usage import Usage
+from bottega.service.usage import SecondsUsed
 
 MOST_AT_ONCE = 8
 
@@ -22,7 +22,7 @@ class CallTooLong(UsageError):
 @dataclass
 class Calls:
     most: int = MOST_AT_ONCE
-    usage: Usage | None = None
+    usage: SecondsUsed | None = None
     """Where seconds are counted; None where there are no tokens."""
     _places: Counter[str] = field(default_factory=Counter)
 

@@ -18,7 +18,7 @@ from bottega.service.mcp.sessions import IDLE_SECONDS, OwnedSessions
 from bottega.service.metrics import ServerMetrics
 from bottega.service.serving import Server, bound_socket, guarded_config, refuse_open_address
 from bottega.service.tokens import NoTokens, TokenFile
-from bottega.service.usage import Usage
+from bottega.service.usage import SecondsUsed
 
 SESSIONS = 2000
 """Of all tokens together."""
@@ -54,7 +54,7 @@ async def serve_http(
     tokens = TokenFile(token_file) if token_file is not None else NoTokens()
     refuse_open_address(host, isinstance(tokens, TokenFile))
     listening = bound_socket(host, port)
-    usage = parts.judges.calls.usage = Usage(parts.folder / "usage.db") if token_file is not None else None
+    usage = parts.judges.calls.usage = SecondsUsed(parts.folder / "usage.db") if token_file is not None else None
     server = Server(guarded_config(http_app(mcp_server(parts), tokens), CONNECTIONS))
 
     def stop() -> None:
