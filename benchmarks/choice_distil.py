@@ -55,6 +55,9 @@ ROUNDS, LONGEST_ANSWER = 24, 2048
 NAMES = {
     RULE: "the rule's answer", ORACLE: "oracle: the sweep's winner", "random choice": "one of the sweep's variants, at random",
     BEFORE: "the model before", WINNERS: "the model, taught the winners", RANDOM: "the model, taught random choices",
+    "before, right card": "the model before, with the right card", "no card": "taught to read cards: no card", "right card": "the right card",
+    "finding": "a finding that holds", "other sizes": "a card for other sizes", "other device": "a card for another device",
+    "bm25": "BM25's first card", "selector": "the selector's cards",
 }  # fmt: skip
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -78,9 +81,9 @@ def rows(
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         made = [one for one in pool.map(examples, [tasks[row["task"]] for row in found], found, chunksize=4) if one is not None]
     for way in TRAINED:
-        _write(folder / f"{way}.jsonl", [one["rows"][way] for one in made if not one["held_out"]])
+        write_rows(folder / f"{way}.jsonl", [one["rows"][way] for one in made if not one["held_out"]])
     held = [one for one in made if one["held_out"]]
-    _write(folder / HELD_OUT, held)
+    write_rows(folder / HELD_OUT, held)
     changed_answers = sum(one["rows"][WINNERS] != one["rows"][RULE] for one in made if not one["held_out"])
     print(
         f"{len(made) - len(held)} training rows, {changed_answers} with another answer than the rule's; {len(held)} tasks set aside"
@@ -113,17 +116,21 @@ def examples(task: SweepTask, row: Row) -> dict[str, Any] | None:
         way: {"messages": [*content, {"role": "assistant", "content": text}], "role": "write", "split": "train"}
         for way, text in said.items()
     }
-    fused = bool(row["winner"]) and row["winner"][0][0] == FUSED
-    oracle = "" if row["gain"] <= 1 else task.fused if fused else row.get("answer", "")
     facts_of = {key: row[key] for key in ("task", "name", "family", "dtype", "structure", "gain")}
     return {
         **facts_of,
         "held_out": is_held_out(row),
         "rows": each,
-        "oracle": oracle,
+        "oracle": oracle(task, row),
         "random": texts[RANDOM],
         "sweep": task.to_json(),
     }
+
+
+def oracle(task: SweepTask, row: Row) -> str:
+    """The winner's answer; empty where the rule's is the best."""
+    fused = bool(row["winner"]) and row["winner"][0][0] == FUSED
+    return "" if row["gain"] <= 1 else task.fused if fused else row.get("answer", "")
 
 
 def taught(task: SweepTask, row: Row) -> str:
@@ -170,32 +177,34 @@ def answer(
     made: list[Row] = []
     for way, spec in specs.items():
         begun = time.monotonic()
-        texts = asyncio.run(_answers(spec, device, held, tokens))
+        texts = asyncio.run(generated(spec, device, [row["rows"][RULE]["messages"][:-1] for row in held], tokens))
         with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-            sources = list(pool.map(_read, texts, [row["sweep"]["source"] for row in held], chunksize=4))
+            sources = list(pool.map(read_answer, texts, [row["sweep"]["source"] for row in held], chunksize=4))
         made += [
             {"task": row["task"], "way": way, "text": text, "source": source} for row, text, source in zip(held, texts, sources)
         ]
-        same = sum(_code(text) == _code(row["rows"][RULE]["messages"][-1]["content"]) for row, text in zip(held, texts))
+        same = sum(code_of(text) == code_of(row["rows"][RULE]["messages"][-1]["content"]) for row, text in zip(held, texts))
         print(f"{way}: {len(held)} answers in {time.monotonic() - begun:.0f} s, {same} word for word the rule's", flush=True)
-    _write(folder / ANSWERS, made)
+    write_rows(folder / ANSWERS, made)
 
 
-async def _answers(spec: str, device: str, held: Sequence[Row], tokens: int) -> list[str]:
+async def generated(spec: str, device: str, prompts: Sequence[Sequence[Row]], tokens: int) -> list[str]:
+    """A model's greedy answers, to all prompts together."""
     client = open_backbone(spec, device=device)
-    prompts = [[Message(one["role"], one["content"]) for one in row["rows"][RULE]["messages"][:-1]] for row in held]
+    chats = [[Message(one["role"], one["content"]) for one in prompt] for prompt in prompts]
     try:
-        found = await asyncio.gather(*(client.generate(prompt, Sampling(tokens, 0.0, seed=0)) for prompt in prompts))
+        found = await asyncio.gather(*(client.generate(chat, Sampling(tokens, 0.0, seed=0)) for chat in chats))
     finally:
         await client.close()
     return [one.text for one in found]
 
 
-def _read(text: str, source: str) -> str:
+def read_answer(text: str, source: str) -> str:
     return read(text, AnswerContext(source, "triton", "terse"), DEPLOYMENT).source
 
 
-def _code(text: str) -> str:
+def code_of(text: str) -> str:
+    """Without comments and empty lines."""
     return "\n".join(line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#"))
 
 
@@ -307,7 +316,7 @@ def _ends(gains: Sequence[float]) -> str:
     return f"{geometric_mean(gains):.3f} [{low:.3f}, {high:.3f}]"
 
 
-def _write(path: Path, made: Iterable[Row]) -> None:
+def write_rows(path: Path, made: Iterable[Row]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
 
 

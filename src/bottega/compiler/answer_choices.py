@@ -68,7 +68,7 @@ def changes_of(answer: str, graph: CallGraph) -> dict[str, list[AnswerChange]]:
         found[place] = [
             AnswerChange(place, value, tuple(text.added(call, value) for call, _ in alike)) for value in dict.fromkeys(values)
         ]
-    for kind, group in itertools.groupby(sorted(launches, key=_kind), key=_kind):
+    for kind, group in itertools.groupby(sorted(launches, key=launch_kind), key=launch_kind):
         found[kind] = list(_launch_changes(kind, list(group), text))
     return {place: changes for place, changes in found.items() if changes}
 
@@ -146,7 +146,7 @@ def _keywords(call: ast.Call) -> dict[str, ast.expr]:
     return {word.arg: word.value for word in call.keywords if word.arg}
 
 
-def _kind(launch: ast.Call) -> str:
+def launch_kind(launch: ast.Call) -> str:
     """What a launch's numbers mean: elements of a block, rows of a program, one row of a program, or a row that is swept; of others the
     warps alone are known."""
     assert isinstance(launch.func, ast.Subscript)

@@ -1,0 +1,140 @@
+"""What a card's conditions decide: the same task is answered in another way with a card that holds, and as by the rule with one that does not."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from choice_cards import ChoiceCard, answer_with
+from choice_counterfactual import (
+    DEVICE,
+    HERE,
+    NONE,
+    PROCESSORS,
+    RIGHT,
+    SIZES,
+    Known,
+    around,
+    beside,
+    chat,
+    held_out_cases,
+    known,
+    library_of,
+    retrieved,
+    selecting,
+    training_cases,
+)
+from choice_places import Place, places_of
+from choice_tasks import SweepTask, built
+
+from bottega.core.task import Task
+from bottega.skills.validation import admit_data
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(512, 256)
+
+    def forward(self, x):
+        return torch.softmax(self.linear(x), dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(4096, 512)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def task() -> SweepTask:
+    made = built(Task(SOURCE, "linear_softmax"), "matmul", "float32", "chain", 2, ("linear", "softmax"), "synth:1/1", 10)
+    assert made is not None
+    return made
+
+
+@pytest.fixture(scope="module")
+def one(task: SweepTask) -> Known:
+    tried = [{"place": change.place, "label": change.label, "ms": 1.0} for change in task.variants]
+    winner = next([change.place, change.label] for change in task.variants if change.place.startswith("linear"))
+    facts = {"name": "n", "family": "matmul", "dtype": "float32", "structure": "chain", "operators": ["linear"]}
+    return known(task, {**facts, "task": task.id, "variants": tried, "winner": [winner], "gain": 1.2, "answer": "text"})
+
+
+def test_sizes_are_read_from_calls_and_launches(task: SweepTask) -> None:
+    places = {place.function: place.sizes for place in places_of(task).values()}
+    assert places["linear"] == {"rows": 4096, "columns": 256, "depth": 512, "batch": 1}
+    assert places["rows"] == {"rows": 4096, "columns": 256}
+
+
+def test_ranges_have_the_size_or_do_not() -> None:
+    chance = random.Random(0)
+    for size in (1, 2, 3, 64, 100, 4097):
+        for _ in range(50):
+            low, high = around(size, chance, 2)
+            assert low <= size <= high
+            low, high = beside(size, chance)
+            assert low <= high and not low <= size <= high
+
+
+def test_a_card_that_holds_changes_the_answer_and_others_do_not(one: Known) -> None:
+    (card,) = one.right
+    followed = answer_with(one.task, one.places, [card], HERE)
+    assert followed != one.task.answer and card.choice in followed
+    others = [
+        replace(card, device="NVIDIA L4"), replace(card, dtypes=("bfloat16",)), replace(card, functions=("matmul",)),
+        replace(card, ranges={**card.ranges, "columns": (512, 1023)}),
+    ]  # fmt: skip
+    assert all(answer_with(one.task, one.places, [other], HERE) == one.task.answer for other in others)
+    assert answer_with(one.task, one.places, [others[0]], "NVIDIA L4") == followed
+
+
+def test_training_rows_answer_what_their_cards_ask_for(one: Known) -> None:
+    rows = {case.kind: chat(one, case) for case in training_cases(one)}
+    texts = {kind: row["messages"][-1]["content"] for kind, row in rows.items() if row}
+    assert texts.keys() == rows.keys()
+    assert texts[SIZES] == texts[DEVICE] == texts["other data type"] == texts[NONE]
+    assert len({texts[RIGHT], texts["another card"], texts[NONE]}) == 3
+    assert texts["two cards"] != texts[NONE] and texts["right card there"] != texts[NONE]
+    shown = {kind: row["messages"][1]["content"] for kind, row in rows.items() if row}
+    assert all("NVIDIA" in text for text in shown.values()) and "Skills:" not in shown[NONE]
+    assert "hardware: NVIDIA H200." in shown[RIGHT] and "NVIDIA H200" not in shown["right card there"]
+
+
+def test_wrong_cards_of_the_evaluation_differ_from_the_right_one_in_a_condition_alone(one: Known) -> None:
+    cases = {case.kind: case for case in held_out_cases(one, (), ())}
+    (right,), (sizes,), (device,) = (cases[kind].cards for kind in (RIGHT, SIZES, DEVICE))
+    assert right.technique == sizes.technique == device.technique
+    assert right.ranges != sizes.ranges and right.device != device.device in PROCESSORS
+
+
+def test_the_selector_is_taught_the_card_that_holds(one: Known) -> None:
+    (card,) = one.right
+    cards = library_of([one])
+    assert len(cards) == 2 and {found.name for found in retrieved([one], cards)[one.task.id]} == cards.keys()
+    offered = [found for found in cards.values() if found.name != card.name]
+    assert selecting(one, [*offered, card])["messages"][-1]["content"].startswith(f"{card.name}: ")
+    assert selecting(one, offered)["messages"][-1]["content"] == "none"
+
+
+def test_cards_of_every_kind_of_place_are_taken_by_a_library() -> None:
+    for function, sizes, choice in (
+        ("linear", {"columns": 64, "depth": 64}, "own=True, tile=(128, 64, 64), stages=4"), ("max_pool2d", {"columns": 64}, "own=False"),
+        ("elements", {"elements": 4096}, "block=512, warps=2"), ("rows along another axis", {"columns": 16}, "rows_of=512, warps=1"),
+        ("row", {"columns": 4096}, "warps=8"), ("sweep", {"columns": 9000}, "block=2048, warps=4"), ("other", {"columns": 9}, "warps=16"),
+    ):  # fmt: skip
+        place = Place(function, function, sizes)
+        card = ChoiceCard(
+            HERE, (function,), ("float32",), {name: (size, size) for name, size in sizes.items()}, choice, ("softmax",)
+        )
+        skill = card.skill()
+        assert card.holds(place, "float32", HERE) and admit_data(skill.to_json()) == skill
+        assert all(part.split("=")[-1] in skill.technique for part in choice.split(", ") if "(" not in choice)
