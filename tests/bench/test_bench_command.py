@@ -131,7 +131,7 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
         (["nowhere", "--candidates", "."], "no such file or folder"),
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
         (["builtin", "--backbone", "scripted:x", "known=nowhere"], "no benchmark run is there"),
-        (["builtin", "--backbone", "x", "samples=0"], "samples = '0': Input should be greater than or equal to 1"),
+        (["builtin", "--backbone", "x", "samples=0"], "samples = 0: Input should be greater than or equal to 1"),
         (["builtin", "--backbone", "x", "strategy=hope"], "unknown strategy 'hope'"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
         (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
