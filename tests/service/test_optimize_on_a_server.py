@@ -44,7 +44,15 @@ class TrustingJudge(ScriptedJudge):
 def searched(folder: Path, url: str, *more: str) -> Any:
     (folder / "gate.py").write_text(MODULE)
     (folder / "none.json").write_text('["nothing"]')
-    words = [str(folder / "gate.py"), "--inputs", "torch.randn(32, 64)", "--out", str(folder / "run"), "json=true", "skills=false"]
+    words = [
+        str(folder / "gate.py"),
+        "--inputs",
+        "torch.randn(32, 64)",
+        "--out",
+        str(folder / "run"),
+        "json=true",
+        "skills=false",
+    ]
     words += [f"server={url}", "--backbone", f"scripted:{folder / 'none.json'}", "drafts=1", "kernels=1", "quiet=true", *more]
     return CliRunner().invoke(app, words)
 
