@@ -90,8 +90,8 @@ def planned(model: str, rl_model: str, write_only_model: str) -> list[Planned]:
     found += [Planned(name, spec, 1, (likeliest,)) for name, spec in ((RL, rl_model), (WRITE_ONLY, write_only_model)) if spec]
     return [
         *found,
-        Planned(PARALLEL, model, ANSWERS, (sampled, "--samples", str(ANSWERS), "turns=1")),
-        Planned(SERIAL, model, ANSWERS, (sampled, "--samples", "1", f"turns={ANSWERS}")),
+        Planned(PARALLEL, model, ANSWERS, (sampled, f"samples={ANSWERS}", "turns=1")),
+        Planned(SERIAL, model, ANSWERS, (sampled, "samples=1", f"turns={ANSWERS}")),
     ]
 
 

@@ -124,7 +124,7 @@ def cpu_sizes() -> Sizes:
         ),
         data=("--teacher", "builder", "teachers=1", "unjudged=true"),
         gate=("--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", "teachers=1", "proofs=1", "rounds=4"),
-        bench=("limit=1", "--samples", "1", "turns=1", "max_tokens=48", "quick=true"),
+        bench=("limit=1", "samples=1", "turns=1", "max_tokens=48", "quick=true"),
         max_mb=22.0,
         check_rows=0,
     )  # fmt: skip

@@ -131,7 +131,7 @@ def test_a_whole_run_is_not_made_again_and_one_whose_time_is_up_is_stopped(
     assert code == 0 and "greedy: ended after" in output and "1 of 1 tasks have every answer" in output
     code, output = called(scripts["claims"], *words("quick", "greedy", 4))
     assert (code, "# greedy: done" in output, "ended" in output) == (0, True, False)
-    command = [sys.executable, str(BENCHMARKS / "claims.py"), *words("slow", "parallel", 0.1, "--", "--samples", "900")]
+    command = [sys.executable, str(BENCHMARKS / "claims.py"), *words("slow", "parallel", 0.1, "--", "samples=900")]
     stopped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert stopped.returncode == 0 and "parallel: stopped after" in stopped.stdout, stopped.stderr
     assert not (tmp_path / "claims" / "parallel" / LEADERBOARD).exists()

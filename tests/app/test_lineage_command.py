@@ -35,6 +35,7 @@ class ModelNew(nn.Module):
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tasks"
 
 
+@pytest.mark.rotates
 def test_an_expert_kernel_becomes_cards_and_a_report(tmp_path: Path) -> None:
     kernel, out = tmp_path / "fast_relu.py", tmp_path / "run"
     kernel.write_text(KERNEL)

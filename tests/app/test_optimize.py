@@ -66,7 +66,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(place: Path) -> tuple[Path, dict[str, object]]:
     """A broken answer, a wrong kernel, a fast one: judged, judged again, handed over."""
     backbone = script(place, [BROKEN, answer(WRONG), answer(KERNEL)])
-    told = bottega("optimize", place / "decay.py", *USED, "turns=3", "--backbone", backbone, "--out", place / "run", "--json")
+    told = bottega(
+        "optimize", place / "decay.py", *USED, "turns=3", "--backbone", backbone, "--out", place / "run", "json=true"
+    )
     assert told.returncode == 0, told.stderr
     assert told.stdout.count("\n") == 1
     assert "best none yet" in told.stderr and "judged again: s0r0t2  faster" in told.stderr

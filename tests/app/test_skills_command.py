@@ -475,7 +475,7 @@ def test_verify_tries_a_card_with_a_real_writer_and_a_real_judge(
     log.unlink()
     again = subprocess.run(verify("--json"), capture_output=True, text=True, check=False)
     assert again.returncode == 1 and json.loads(again.stdout)["concluded_before"] is True and not log.exists()
-    failed = subprocess.run(verify("--seed", "50", how="fail"), capture_output=True, text=True, check=False)
+    failed = subprocess.run(verify("seed=50", how="fail"), capture_output=True, text=True, check=False)
     assert failed.returncode == 2 and "failed with exit code 1: no idea" in failed.stderr and "Traceback" not in failed.stderr
-    noise = subprocess.run(verify("--seed", "90", how="noise"), capture_output=True, text=True, check=False)
+    noise = subprocess.run(verify("seed=90", how="noise"), capture_output=True, text=True, check=False)
     assert noise.returncode == 1 and "Traceback" not in noise.stderr

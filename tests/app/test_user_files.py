@@ -56,7 +56,7 @@ def test_a_file_of_a_package_is_optimized_and_used_where_the_package_is(tmp_path
         str(FOLDER / file),
         "--out",
         str(tmp_path / "run"),
-        "--json",
+        "json=true",
     ]
     command += [
         "--class",

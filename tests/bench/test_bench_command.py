@@ -39,7 +39,7 @@ def script(messages, sampling):
     expression = KERNELS[body] if turn else "0 * x[i]"
     return "summary: a loop.\\n```python\\n" + {text!r}.replace("EXPRESSION", expression) + "```\\n"
 """
-USED = ["--samples", "2", "turns=2", "quick=true", "at_once=1", "only=1_Relu"]
+USED = ["samples=2", "turns=2", "quick=true", "at_once=1", "only=1_Relu"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
         (["nowhere", "--candidates", "."], "no such file or folder"),
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
         (["builtin", "--backbone", "scripted:x", "known=nowhere"], "no benchmark run is there"),
-        (["builtin", "--backbone", "x", "--samples", "0"], "samples = '0': Input should be greater than or equal to 1"),
+        (["builtin", "--backbone", "x", "samples=0"], "samples = 0: Input should be greater than or equal to 1"),
         (["builtin", "--backbone", "x", "strategy=hope"], "unknown strategy 'hope'"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
         (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
@@ -141,7 +141,7 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
         (["builtin", "--backbone", "x", "context=-1"], "context = -1: Input should be greater than or equal to 512"),
         (["builtin", "--backbone", "x", "share=0.5"], "share: has no effect without --verify"),
         (
-            ["builtin", "--candidates", ".", "--samples", "1", "money=3"],
+            ["builtin", "--candidates", ".", "samples=1", "money=3"],
             "samples, money: has no effect with --candidates",
         ),
         (["--verify", "nowhere"], "no such record"),

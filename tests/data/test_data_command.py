@@ -94,7 +94,7 @@ def test_the_plain_teacher_is_the_compiler_in_its_plain_style() -> None:
         (["build", "builtin:star_relu", "--stage", "both"], "stage = 'both'"),
         (["build", "builtin:star_relu", "--teacher", "nobody"], "unknown teacher 'nobody'"),
         (["build", "builtin:star_relu", "--languages", "fortran"], "unknown language 'fortran'"),
-        (["build", "builtin:star_relu", "--seeds", "many"], "seeds = "),
+        (["build", "builtin:star_relu", "seeds=many"], "seeds = "),
         (["build", "builtin:star_relu", "held_out=1.5"], "held_out"),
         (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged records"),
         (["show", "nowhere-at-all"], "no examples there"),

@@ -33,6 +33,7 @@ def tried(language: str, *names: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.rotates
 def test_every_triton_rewrite_stays_right_in_the_interpreter() -> None:
     rows = tried("triton")
     wrong = [row for row in rows if row["problem"] and (row["kernel"], row["feature"]) not in KNOWN_WRONG]
@@ -45,6 +46,7 @@ def test_every_triton_rewrite_stays_right_in_the_interpreter() -> None:
     assert all(row.get("found", True) for row in rows), "what was put in is found again by its rule"
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "names", [("rms_norm_rows", "smoothed_cross_entropy", "linear_mish_residual"), ("router_weights", "cumsum_over_time")]
 )

@@ -1,4 +1,4 @@
-"""`bottega optimize --server`: the search runs here; verdicts, and what delivering a kernel asks beside the device, come from a server."""
+"""`bottega optimize server=URL`: the search runs here; verdicts, and what delivering a kernel asks beside the device, come from a server."""
 
 from __future__ import annotations
 
@@ -44,8 +44,16 @@ class TrustingJudge(ScriptedJudge):
 def searched(folder: Path, url: str, *more: str) -> Any:
     (folder / "gate.py").write_text(MODULE)
     (folder / "none.json").write_text('["nothing"]')
-    words = [str(folder / "gate.py"), "--inputs", "torch.randn(32, 64)", "--out", str(folder / "run"), "--json", "skills=false"]
-    words += ["--server", url, "--backbone", f"scripted:{folder / 'none.json'}", "drafts=1", "kernels=1", "quiet=true", *more]
+    words = [
+        str(folder / "gate.py"),
+        "--inputs",
+        "torch.randn(32, 64)",
+        "--out",
+        str(folder / "run"),
+        "json=true",
+        "skills=false",
+    ]
+    words += [f"server={url}", "--backbone", f"scripted:{folder / 'none.json'}", "drafts=1", "kernels=1", "quiet=true", *more]
     return CliRunner().invoke(app, words)
 
 

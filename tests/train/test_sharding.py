@@ -36,6 +36,7 @@ def torchrun(count: int, *command: str, restarts: int = 0) -> subprocess.Complet
     )  # fmt: skip
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "cases",
     [["full", "lora"], pytest.param(["recompute", "other family", "offload"], marks=pytest.mark.slow)],
@@ -136,6 +137,7 @@ def weights(folder: Path) -> dict[str, Any]:
     return load_file(folder / "model" / "model.safetensors")
 
 
+@pytest.mark.rotates
 def test_the_command_trains_on_two_ranks_as_on_one(tmp_path: Path) -> None:
     command = sft_command(tmp_path)
     done = torchrun(2, *command, "--out", str(tmp_path / "two"))

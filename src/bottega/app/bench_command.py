@@ -50,7 +50,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
 
     A model over KernelBench's first two levels, four samples of three turns each, on every GPU of the machine:
 
-        bottega bench KernelBench levels=1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 --samples 4 turns=3 --device all --out run
+        bottega bench KernelBench levels=1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 samples=4 turns=3 --device all --out run
 
     The same with the skills that come along, or with your own, for `bottega compare`; a kernel that both runs wrote is judged once:
 

@@ -54,7 +54,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
 
     On a GPU that this machine does not have, by a `bottega serve` that does: the search runs here, kernels are judged there.
 
-        bottega optimize model.py --class Block --inputs "torch.randn(8, 512)" --server https://judge.example.org --device cuda
+        bottega optimize model.py --class Block --inputs "torch.randn(8, 512)" server=https://judge.example.org --device cuda
 
     Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
     are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
@@ -124,7 +124,7 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
         told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
         lines = [*(f"{each.text}: {each.folder / 'optimized.py'}" for each in found)] or ["No module was made surely faster."]
     elif settings.server is not None:
-        raise UsageError("--server: a whole model is measured on this machine; give one module of it, or leave --server out")
+        raise UsageError("server: a whole model is measured on this machine; give one module of it, or leave server= out")
     else:
         model, inputs = optimize_model.open_model(word, wanted, settings.device)
         done = optimize_model.optimize_model(model, inputs, settings.out, settings)

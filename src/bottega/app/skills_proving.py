@@ -36,7 +36,7 @@ KERNELS = "kernels"
 
 class SkillsVerifySettings(CommandSettings):
     command: ClassVar[str] = "skills verify"
-    flags: ClassVar[tuple[str, ...]] = ("task", "sibling", "writer", "backbone", "library", "device", "cluster", "seed", "json")
+    flags: ClassVar[tuple[str, ...]] = ("task", "sibling", "writer", "backbone", "library", "device", "cluster", "json")
 
     task: str
     """The task that the card came from, or that shows it best: a file or builtin:NAME."""

@@ -61,7 +61,6 @@ class BenchSettings(WritingSettings):
         "device",
         "server",
         "cluster",
-        "samples",
         "out",
         "verify",
         "json",

@@ -121,7 +121,7 @@ def create_app(parts: ServedParts) -> Any:
 
     @app.post(
         "/v1/probes",
-        summary="What delivering a kernel asks beside the device; for `bottega optimize --server`",
+        summary="What delivering a kernel asks beside the device; for `bottega optimize server=URL`",
         status_code=202,
     )
     async def post_probe(body: ProbeBody, request: Request, wait: Wait = 0.0) -> JSONResponse:

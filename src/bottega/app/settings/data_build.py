@@ -29,7 +29,7 @@ class CapSettings(Section):
 
 class DataBuildSettings(CommandSettings):
     command: ClassVar[str] = "data build"
-    flags: ClassVar[tuple[str, ...]] = ("out", "device", "cluster", "teacher", "languages", "seeds", "stage", "style", "json")
+    flags: ClassVar[tuple[str, ...]] = ("out", "device", "cluster", "teacher", "languages", "stage", "style", "json")
 
     out: Path = Path("cold-start")
     """Where material and data are kept."""

@@ -19,12 +19,10 @@ class OptimizeSettings(WritingSettings):
         "init",
         "inputs",
         "device",
-        "server",
         "cluster",
         "backbone",
         "out",
         "resume",
-        "json",
     )
 
     class_name: Annotated[str | None, Field(alias="class")] = None

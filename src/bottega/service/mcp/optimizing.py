@@ -46,7 +46,7 @@ async def optimize_module(
     file, out = place / "module.py", place / "run"
     file.write_text(source, encoding="utf-8")
     child = await asyncio.create_subprocess_exec(
-        *command, "optimize", str(file), "--out", str(out), "--json", *options,
+        *command, "optimize", str(file), "--out", str(out), "json=true", *options,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         start_new_session=True, limit=LONGEST_LINE,
     )  # fmt: skip
