@@ -9,6 +9,7 @@ the shipped model do not: `choice_prompts` has their wording.
     PYTHONPATH=src python3 benchmarks/choice_distil.py train cards cards --device cuda --epochs 3
     PYTHONPATH=src python3 benchmarks/choice_counterfactual.py answer cards --device cuda
     PYTHONPATH=src python3 benchmarks/choice_distil.py measure cards --device cuda --seconds 150
+    PYTHONPATH=src python3 benchmarks/choice_counterfactual.py report cards
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
@@ -32,11 +33,16 @@ from choice_distil import (
     BEFORE,
     HELD_OUT,
     LONGEST_ANSWER,
+    RULE,
+    TIMES,
     code_of,
+    ends,
+    gain_of,
     generated,
     is_held_out,
     oracle,
     read_answer,
+    table,
     write_rows,
 )
 from choice_findings import device_of, findings, measurements
@@ -78,6 +84,10 @@ NONE, RIGHT, FOUND, SIZES, DEVICE, BM25, SELECTOR = (
     "selector",
 )
 WRITTEN = (NONE, RIGHT, FOUND, SIZES, DEVICE, BM25)
+CONTRASTS = (
+    (RIGHT, NONE), (RIGHT, SIZES), (RIGHT, DEVICE), (RIGHT, "before, right card"), (FOUND, NONE), (SIZES, NONE), (DEVICE, NONE), (BM25, NONE),
+    (SELECTOR, NONE), (SELECTOR, BM25), (NONE, BEFORE),
+)  # fmt: skip
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Folder = Annotated[Path, typer.Argument(help="Where rows, the model, answers and times are kept.")]
@@ -421,6 +431,27 @@ def _tell_obedience(asked: Sequence[tuple[Row, str, Row]], texts: Sequence[str])
         count["the rule's all the same"] += wanted != rule and code_of(text) == rule
     for way, count in counts.items():
         print(f"{way}: {dict(count)}", flush=True)
+
+
+# report
+
+
+@app.command()
+def report(folder: Folder) -> None:
+    """Print the table from what was measured, and what is compared on the same tasks."""
+    found = rows_of(folder / TIMES)
+    print("\n".join([*table(found), "", *contrasts(found)]))
+
+
+def contrasts(found: Sequence[Row]) -> Iterator[str]:
+    """One way over another on the tasks that have both, a wrong answer counted as the rule's."""
+    timed = [row for row in found if row["times"][RULE]["ms"]]
+    yield "| | tasks | faster, geometric mean, interval over tasks |"
+    yield "|---|---|---|"
+    for one, other in CONTRASTS:
+        both = [row for row in timed if one in row["times"] and other in row["times"]]
+        if both:
+            yield f"| {one} over {other} | {len(both)} | {ends([(gain_of(row, one) or 1.0) / (gain_of(row, other) or 1.0) for row in both])} |"
 
 
 if __name__ == "__main__":

@@ -250,6 +250,7 @@ def measure(
                     "ms": verdict.times_ms.get("candidate") if right and verdict else None,
                     "outcome": verdict.outcome.value if verdict else "none",
                 }
+            times |= {way: {"ms": None, "outcome": "unreadable"} for way in given[row["task"]] if way not in times}
             facts = {key: row[key] for key in ("task", "name", "family", "dtype", "structure", "gain")}
             with lock:
                 file.write(json.dumps({**facts, "times": times, "where": where(device)}) + "\n")
@@ -292,11 +293,7 @@ def table(found: Sequence[Row]) -> Iterable[str]:
     yield "|---|---|---|---|---|---|"
     for way, told in NAMES.items():
         gains = {
-            dtype: [
-                (row["times"][RULE]["ms"] / ms if (ms := row["times"].get(way, {}).get("ms")) else None)
-                for row in timed
-                if row["dtype"] == dtype
-            ]
+            dtype: [gain_of(row, way) for row in timed if row["dtype"] == dtype and way in row["times"]]
             for dtype in dict.fromkeys(row["dtype"] for row in timed)
         }
         every = [gain for some in gains.values() for gain in some]
@@ -308,10 +305,16 @@ def table(found: Sequence[Row]) -> Iterable[str]:
             f"{geometric_mean([gain or 1.0 for gain in gains[dtype]]):.3f}" if gains.get(dtype) else ""
             for dtype in ("float32", "bfloat16")
         ]
-        yield f"| {told} | {len(right)} of {len(every)} | {_ends(right)} | {_ends(filled)} | {' | '.join(cells)} |"
+        yield f"| {told} | {len(right)} of {len(every)} | {ends(right)} | {ends(filled)} | {' | '.join(cells)} |"
 
 
-def _ends(gains: Sequence[float]) -> str:
+def gain_of(row: Row, way: str) -> float | None:
+    """Over the rule's answer; None where it was wrong."""
+    ms = row["times"][way]["ms"]
+    return row["times"][RULE]["ms"] / ms if ms else None
+
+
+def ends(gains: Sequence[float]) -> str:
     low, high = interval(gains)
     return f"{geometric_mean(gains):.3f} [{low:.3f}, {high:.3f}]"
 

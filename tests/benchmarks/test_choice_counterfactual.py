@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from choice_cards import ChoiceCard, answer_with
@@ -18,6 +19,7 @@ from choice_counterfactual import (
     around,
     beside,
     chat,
+    contrasts,
     held_out_cases,
     known,
     library_of,
@@ -138,3 +140,12 @@ def test_cards_of_every_kind_of_place_are_taken_by_a_library() -> None:
         skill = card.skill()
         assert card.holds(place, "float32", HERE) and admit_data(skill.to_json()) == skill
         assert all(part.split("=")[-1] in skill.technique for part in choice.split(", ") if "(" not in choice)
+
+
+def test_ways_are_compared_on_the_tasks_that_have_both_and_wrong_answers_count_as_the_rule_s() -> None:
+    def row(**ms: float | None) -> dict[str, Any]:
+        times = {way.replace("_", " "): {"ms": value, "outcome": ""} for way, value in {"rule": 1.0, **ms}.items()}
+        return {"dtype": "float32", "times": times}
+
+    lines = list(contrasts([row(no_card=1.0, right_card=0.5), row(no_card=1.0, right_card=None), row(no_card=1.0)]))
+    assert any(line.startswith("| right card over no card | 2 | 1.414 ") for line in lines) and len(lines) == 3
