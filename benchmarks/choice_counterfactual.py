@@ -16,18 +16,38 @@ from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from choice_cards import ChoiceCard, Range, answer_with
+from choice_card_rows import (
+    BM25,
+    DEVICE,
+    FOUND,
+    HERE,
+    NONE,
+    OFFERED,
+    PICKED,
+    RIGHT,
+    SELECTOR,
+    SIZES,
+    Case,
+    Known,
+    chat,
+    held_out_cases,
+    known,
+    library_of,
+    retrieved,
+    selecting,
+    training_cases,
+)
+from choice_cards import ChoiceCard
 from choice_distil import (
     ANSWERS,
     BEFORE,
@@ -46,43 +66,14 @@ from choice_distil import (
     write_rows,
 )
 from choice_findings import device_of, findings, measurements
-from choice_places import Place, places_of
-from choice_sweep import RESULTS, SURE, Row, rows_of, tasks_of
-from choice_tasks import DTYPES, FUSED, SweepTask
+from choice_sweep import RESULTS, Row, rows_of, tasks_of
+from choice_tasks import FUSED, SweepTask
 from figure import Device
 
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
-from bottega.agents.prompts import Prompts
-from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.answer_choices import changed
-from bottega.compiler.callgraph_names import recorded
-from bottega.core.device import DeviceFacts
-from bottega.core.errors import BottegaError
-from bottega.data.answers import selected, written
-from bottega.skills.library import Library
-from bottega.skills.query import query_for
-from bottega.skills.retrieve import EVERY_STATE, Filter
-from bottega.tasks.tags import tags_of
 
-HERE = "NVIDIA H200"
-PROCESSORS = {
-    HERE: ("sm_90", 132), "NVIDIA A100": ("sm_80", 108), "NVIDIA L4": ("sm_89", 58), "NVIDIA RTX 4090": ("sm_89", 128),
-    "NVIDIA B200": ("sm_100", 148),
-}  # fmt: skip
-"""Devices that a prompt or a card may name; nothing was measured on the others."""
-PROMPTS = Path(__file__).parent / "choice_prompts"
-OFFERED, PICKED = 12, 2
-"""Cards that BM25 shows the selector, and that it may pick."""
-NONE, RIGHT, FOUND, SIZES, DEVICE, BM25, SELECTOR = (
-    "no card",
-    "right card",
-    "finding",
-    "other sizes",
-    "other device",
-    "bm25",
-    "selector",
-)
 WRITTEN = (NONE, RIGHT, FOUND, SIZES, DEVICE, BM25)
 CONTRASTS = (
     (RIGHT, NONE), (RIGHT, SIZES), (RIGHT, DEVICE), (RIGHT, "before, right card"), (FOUND, NONE), (SIZES, NONE), (DEVICE, NONE), (BM25, NONE),
@@ -91,195 +82,6 @@ CONTRASTS = (
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Folder = Annotated[Path, typer.Argument(help="Where rows, the model, answers and times are kept.")]
-
-
-@dataclass(frozen=True)
-class Known:
-    """A task of the sweep with what cards can be made of."""
-
-    task: SweepTask
-    row: Row
-    places: Mapping[str, Place]
-    right: tuple[ChoiceCard, ...]
-    """Of its winner, where that surely beat the rule by choices alone and all its places have sizes; one for each place."""
-
-    @property
-    def own(self) -> set[str]:
-        """Names of the right cards."""
-        return {card.name for card in self.right}
-
-    @property
-    def chance(self) -> random.Random:
-        return random.Random(self.task.id)
-
-    @property
-    def choices(self) -> list[tuple[str, str]]:
-        """Place and label of all that ran."""
-        tried = [(one["place"], one["label"]) for one in self.row["variants"] if one["ms"]]
-        return [one for one in tried if one[0] in self.places]
-
-
-def known(task: SweepTask, row: Row) -> Known:
-    places = places_of(task)
-    winner = row["winner"] if row["gain"] >= SURE and row.get("answer") else []
-    whole = all(place in places for place, _ in winner)
-    chance = random.Random(task.id)
-    right = [_card(task, places[place], label, HERE, chance, 0) for place, label in winner] if whole else []
-    return Known(task, row, places, tuple(right))
-
-
-def sizes_told(place: Place) -> tuple[str, ...]:
-    """Those that a prompt's shapes show, of which conditions are made."""
-    for names in (("columns", "depth"), ("channels",), ("columns",)):
-        if all(name in place.sizes for name in names):
-            return names
-    return tuple(place.sizes)
-
-
-def around(size: int, chance: random.Random, widest: int) -> Range:
-    """A range between powers of two that has the size in it, wider by up to so many powers at each end."""
-    power = size.bit_length() - 1
-    return 1 << max(0, power - chance.randint(0, widest)), (2 << (power + chance.randint(0, widest))) - 1
-
-
-def beside(size: int, chance: random.Random) -> Range:
-    """One that does not have it."""
-    power = size.bit_length() - 1
-    if power and chance.random() < 0.5:
-        return 1 << max(0, power - chance.randint(1, 3)), (1 << power) - 1
-    first = power + chance.randint(1, 2)
-    return 1 << first, (2 << (first + chance.randint(0, 2))) - 1
-
-
-def _card(
-    task: SweepTask, place: Place, label: str, device: str, chance: random.Random, widest: int, outside: bool = False
-) -> ChoiceCard:
-    told = sizes_told(place)
-    ranges = {name: around(place.sizes[name], chance, widest) for name in told}
-    if outside:
-        name = chance.choice(told)
-        ranges[name] = beside(place.sizes[name], chance)
-    tags = (task.family.split(" ")[-1], *task.operators)
-    return ChoiceCard(device, (place.function,), (task.dtype,), ranges, label, tags)
-
-
-# rows
-
-
-@dataclass(frozen=True)
-class Case:
-    """A prompt's device and cards; what the right answer is follows from them."""
-
-    kind: str
-    device: str
-    cards: tuple[ChoiceCard, ...]
-
-
-def training_cases(one: Known) -> list[Case]:
-    chance, found = one.chance, [Case(NONE, HERE, ())]
-    if not one.choices:
-        return found
-
-    def drawn(device: str = HERE, outside: bool = False, but: str = "") -> ChoiceCard:
-        some = [choice for choice in one.choices if choice[1] != but] or one.choices
-        place, label = chance.choice(some)
-        return _card(one.task, one.places[place], label, device, chance, 2, outside)
-
-    right = one.right or (drawn(),)
-    others = [device for device in PROCESSORS if device != HERE]
-    there = chance.choice(others)
-    dtype = DTYPES[1 - DTYPES.index(one.task.dtype)]
-    pair = [drawn(), drawn(outside=True)]
-    chance.shuffle(pair)
-    return [
-        *found,
-        Case(RIGHT, HERE, right),
-        Case("another card", HERE, (drawn(but=right[0].choice),)),
-        Case(SIZES, HERE, (drawn(outside=True),)),
-        Case(DEVICE, HERE, (drawn(chance.choice(others)),)),
-        Case("other data type", HERE, (replace(drawn(), dtypes=(dtype,)),)),
-        Case("right card there", there, (drawn(there),)),
-        Case("two cards", HERE, tuple(pair)),
-    ]
-
-
-def held_out_cases(one: Known, found: Sequence[ChoiceCard], first: Sequence[ChoiceCard]) -> list[Case]:
-    """Wrong cards are the right ones with other conditions, so that only the conditions differ."""
-    chance = one.chance
-    wrong = [replace(card, ranges={name: beside(low, chance) for name, (low, _) in card.ranges.items()}) for card in one.right]
-    there = chance.choice([device for device in PROCESSORS if device != HERE])
-    holding = [card for card in found if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
-    cases = [Case(NONE, HERE, ()), Case(BM25, HERE, tuple(first[:1])), Case(FOUND, HERE, tuple(holding[:PICKED]))]
-    if one.right:
-        elsewhere = tuple(replace(card, device=there) for card in one.right)
-        cases += [Case(RIGHT, HERE, one.right), Case(SIZES, HERE, tuple(wrong)), Case(DEVICE, HERE, elsewhere)]
-    return [case for case in cases if case.cards or case.kind == NONE]
-
-
-def chat(one: Known, case: Case) -> Row | None:
-    """A training row; None where an answer cannot be read back."""
-    graph = recorded(one.task.source)
-    given = WriterInput(
-        one.task.task,
-        "triton",
-        DeviceFacts("cuda", case.device, *PROCESSORS[case.device], 0.0),
-        tuple(card.skill() for card in case.cards),
-        callgraph=graph if graph.calls else None,
-    )
-    answer = answer_with(one.task, one.places, case.cards, case.device)
-    try:
-        text = written(answer, "", "terse", task_source=one.task.source, callgraph=graph)
-    except BottegaError:
-        return None
-    return _row(messages(given, Prompts("terse", PROMPTS)), text, "write") | {"kind": case.kind, "task": one.task.id}
-
-
-def selecting(one: Known, offered: Sequence[ChoiceCard]) -> Row:
-    """Right are the offered cards that hold, the task's own first."""
-    graph = recorded(one.task.source)
-    holding = [card for card in offered if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
-    holding.sort(key=lambda card: card.name not in one.own)
-    headers = tuple(card.skill().header for card in offered)
-    given = selector.SelectorInput(one.task.task, headers, PICKED, HERE, "triton", graph if graph.calls else None)
-    text = selected([card.skill() for card in holding[:PICKED]], PICKED, "terse")
-    return _row(selector.messages(given, Prompts("terse", PROMPTS)), text, "select") | {"kind": "select", "task": one.task.id}
-
-
-def _row(prompt: Sequence[Any], answer: str, role: str) -> Row:
-    content = [{"role": message.role, "content": message.content} for message in prompt]
-    return {"messages": [*content, {"role": "assistant", "content": answer}], "role": role, "split": "train"}
-
-
-def library_of(some: Sequence[Known]) -> dict[str, ChoiceCard]:
-    """Every winner's cards, and beside each a made-up one of another device that says something else."""
-    found: dict[str, ChoiceCard] = {}
-    for one in some:
-        for card in one.right:
-            chance = random.Random(card.name)
-            labels = [
-                label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice
-            ]
-            found[card.name] = card
-            if labels:
-                there = chance.choice([device for device in PROCESSORS if device != HERE])
-                decoy = replace(card, device=there, choice=chance.choice(labels))
-                found[decoy.name] = decoy
-    return found
-
-
-def retrieved(some: Sequence[Known], cards: Mapping[str, ChoiceCard]) -> dict[str, list[ChoiceCard]]:
-    """BM25's best for every task."""
-    only = Filter(EVERY_STATE, "triton", "cuda")
-    with tempfile.TemporaryDirectory() as folder:
-        library = Library(Path(folder) / "library")
-        library.add_many([card.skill() for card in cards.values()])
-        return {
-            one.task.id: [
-                cards[hit.skill.name]
-                for hit in library.search(query_for(replace(one.task.task, tags=tuple(tags_of(one.task.source, one.task.level)))), OFFERED, only)
-            ]
-            for one in some
-        }  # fmt: skip
 
 
 @app.command()

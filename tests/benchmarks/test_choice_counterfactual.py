@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from choice_cards import ChoiceCard, answer_with
-from choice_counterfactual import (
+from choice_card_rows import (
     DEVICE,
     HERE,
     NONE,
@@ -19,7 +18,6 @@ from choice_counterfactual import (
     around,
     beside,
     chat,
-    contrasts,
     held_out_cases,
     known,
     library_of,
@@ -27,6 +25,8 @@ from choice_counterfactual import (
     selecting,
     training_cases,
 )
+from choice_cards import ChoiceCard, answer_with
+from choice_counterfactual import contrasts
 from choice_places import Place, places_of
 from choice_tasks import SweepTask, built
 
