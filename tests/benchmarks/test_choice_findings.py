@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 
+import choice_findings
 from choice_findings import CHOOSING, CONFIRMING, SET_ASIDE, Measured, card_line, findings
 from choice_places import Place
 
-from bottega.skills.exchange import read_foreign
+from bottega.skills.exchange import import_file, read_foreign
+from bottega.skills.library import Library
 
 DEVICE = "NVIDIA H200"
 
@@ -58,3 +61,10 @@ def test_a_finding_is_a_card_that_a_library_takes_with_trials_of_tasks_that_did_
     assert (
         skill.state == "proposed" and skill.conditions.hardware == "NVIDIA H200." and "1023 columns" in skill.conditions.layout
     )
+
+
+def test_the_cards_that_are_kept_with_the_sweep_come_into_a_library_as_proposed(tmp_path: Path) -> None:
+    library = Library(tmp_path / "library")
+    done = import_file(library, Path(choice_findings.__file__).parent / "choice_sweep_h200" / "cards.jsonl")
+    assert not done.refused and len(done.cards.names) == 3 and done.trials == 19
+    assert all(library.get(name).state == "proposed" for name in done.cards.names)
