@@ -323,7 +323,7 @@ def test_parameters_of_other_names_are_refused_with_the_names() -> None:
     optimized, task = made(renamed)
     with pytest.raises(ValueError, match=r"lacks linear\.bias, linear\.weight; adds project\.bias, project\.weight"):
         optimized.load(task.Model(16))
-    told = try_out({**_arguments(), "delivered": _text(renamed), "entry": "load"})
+    told = try_out({**_arguments(), "delivered": _text(renamed), "load": "load"})
     assert told["problems"] == [] and "lacks linear.bias" in told["refused"]
 
 
@@ -394,7 +394,7 @@ def test_trying_out_finds_a_kernel_that_forgets_the_weights() -> None:
     built = "        self.linear = nn.Linear(dim, dim)"
     forgetful = KERNEL.replace(built, f"{built}\n        global WEIGHT\n        WEIGHT = self.linear.weight")
     forgetful = forgetful.replace("return (self.linear(x) + self.shift)", "return (x @ WEIGHT.t())")
-    told = try_out({**_arguments(), "delivered": _text(forgetful), "entry": "load"})
+    told = try_out({**_arguments(), "delivered": _text(forgetful), "load": "load"})
     assert any("answers are not the original's" in problem for problem in told["problems"])
 
 
@@ -457,7 +457,7 @@ def test_a_result_is_of_the_originals_classes_and_keywords_are_passed_on() -> No
         torch.testing.assert_close(got.more["pair"].second[0], expected.more["pair"].second[0] + MARK)
     assert module.calls == 2 and not module.fallbacks
     assert try_out({"source": OUTPUTS, "device": "cpu", "training": None, "precision": "fp32",
-                    "delivered": _delivered(kernel, OUTPUTS), "entry": "load"})["problems"] == []  # fmt: skip
+                    "delivered": _delivered(kernel, OUTPUTS), "load": "load"})["problems"] == []  # fmt: skip
 
 
 @torch.no_grad()

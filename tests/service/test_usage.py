@@ -21,7 +21,7 @@ import sys, time
 from pathlib import Path
 from bottega.service import usage
 usage.WRITE_SECONDS = 0.05
-with usage.Usage(Path(sys.argv[1])).counting("alice"):
+with usage.SecondsUsed(Path(sys.argv[1])).counting("alice"):
     print("counting", flush=True)
     time.sleep(60)
 """

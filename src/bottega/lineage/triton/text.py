@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bottega.languages import language_named
+from bottega.languages import detect_language, language_named
 
 Node = ast.expr | ast.stmt | ast.Module
 """What a rule writes anew. Text that is given for the module is added at its end."""
@@ -30,7 +30,7 @@ class TritonText:
 
     @cached_property
     def kernels(self) -> dict[str, ast.FunctionDef]:
-        names = set(language_named("triton").kernel_names(self.text))
+        names = set(language_named(detect_language(self.text)).kernel_names(self.text))
         return {node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef) and node.name in names}
 
     @cached_property
