@@ -311,3 +311,11 @@ def test_export_to_a_place_that_cannot_be_written_exits_two(folder: Path) -> Non
 
 def test_no_arguments_shows_the_help() -> None:
     assert "Usage" in (told := bottega()).stdout + told.stderr
+
+
+def test_the_help_of_every_command_needs_no_torch() -> None:
+    """It takes seconds to import, and whoever reads a page of help waits for it."""
+    modules = [f"bottega.app.{path.stem}" for path in (Path(__file__).parents[2] / "src/bottega/app").glob("*_command.py")]
+    code = f"import importlib, sys\nfor name in {modules!r}: importlib.import_module(name)\nassert 'torch' not in sys.modules"
+    assert len(modules) > 15
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.device_host import device_host
 from bottega.app.display import Display, display_for
@@ -51,6 +49,8 @@ from bottega.languages import choose_language
 from bottega.tasks.module import ModuleTask
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from bottega.episodes.optimize import OptimizeFinished, Stop
 
 CAPTURED_DRAFTS = 3
