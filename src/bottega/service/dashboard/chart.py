@@ -41,6 +41,7 @@ class Plot:
     x: str = ""
     y: str = ""
     log_y: bool = False
+    log_x: bool = False
     low: float | None = None
     high: float | None = None
     whole_x: bool = True
@@ -52,7 +53,8 @@ def svg(plot: Plot) -> Html:
     shown = [(place, each) for place, each in enumerate(plot.series) if each.points]
     heights = [y for _, each in shown for _, y in each.points] + [y for _, each in shown for row in each.band for y in row[1:]]
     heights = [y for y in heights if math.isfinite(y) and (y > 0 or not plot.log_y)]
-    across = [x for _, each in shown if each.kind != "level" for x, _ in each.points if math.isfinite(x)] or [0.0, 1.0]
+    across = [x for _, each in shown if each.kind != "level" for x, _ in each.points if math.isfinite(x)]
+    across = [x for x in across if x > 0 or not plot.log_x] or [1.0, 10.0]
     if not heights:
         return Html("")
     axes = _Axes(plot, across, heights)
@@ -74,6 +76,8 @@ class _Axes:
     def __init__(self, plot: Plot, across: Sequence[float], heights: Sequence[float]) -> None:
         self.plot = plot
         self.x0, self.x1 = min(across), max(across)
+        if plot.log_x:
+            self.x0, self.x1 = math.log10(self.x0), math.log10(self.x1)
         if self.x0 == self.x1:
             self.x0, self.x1 = self.x0 - 0.5, self.x1 + 0.5
         low = min(heights) if plot.low is None else plot.low
@@ -85,12 +89,13 @@ class _Axes:
         self.y1 = high + (room if plot.high is None else 0)
 
     def at(self, x: float, y: float) -> str | None:
-        if not (math.isfinite(x) and math.isfinite(y)) or (self.plot.log_y and y <= 0):
+        if not (math.isfinite(x) and math.isfinite(y)) or (self.plot.log_y and y <= 0) or (self.plot.log_x and x <= 0):
             return None
         return f"{self.across(x):.1f},{self.up(y):.1f}"
 
     def across(self, x: float) -> float:
-        return LEFT + (x - self.x0) / (self.x1 - self.x0) * (WIDTH - LEFT - RIGHT)
+        place = math.log10(x) if self.plot.log_x else x
+        return LEFT + (place - self.x0) / (self.x1 - self.x0) * (WIDTH - LEFT - RIGHT)
 
     def up(self, y: float) -> float:
         share = ((math.log10(y) if self.plot.log_y else y) - self.y0) / (self.y1 - self.y0)
@@ -102,8 +107,8 @@ class _Axes:
             height = self.up(value)
             parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
             parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{value:.4g}</text>')
-        for value in _ticks(self.x0, self.x1, 6):
-            if self.plot.whole_x and value != int(value):
+        for value in _log_ticks(self.x0, self.x1) if self.plot.log_x else _ticks(self.x0, self.x1, 6):
+            if self.plot.whole_x and not self.plot.log_x and value != int(value):
                 continue
             parts.append(
                 f'<text x="{self.across(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:.5g}</text>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.event_rows import numbers_of, verdict_row
 from bottega.service.dashboard.html import Html, badge, code, el, facts, folded, joined, number, section, speed, table, words
 from bottega.service.dashboard.page import raw, tree
@@ -38,7 +39,8 @@ def verdict_html(verdict: dict[str, Any]) -> Html:
         el("ul", *(el("li", note) for note in notes)) if notes else "",
         section("Speedup", table(("against", "times as fast, with its interval"), speeds)) if len(speeds) > 1 else "",
         roofline_html(row.times_ms),
-        profile_html(object_at(verdict, "coverage")),
+        coverage_html(object_at(verdict, "coverage")),
+        profile_html(object_at(verdict, "profile")),
         section("Numerical error", tree(object_at(verdict, "error"))) if object_at(verdict, "error") else "",
         stages_html(numbers_of(verdict, "stages_s")),
         folded(
@@ -64,7 +66,7 @@ def roofline_html(times: dict[str, float]) -> Html:
     return section("Time against the roofline", table(("", "median", "", ""), rows))
 
 
-def profile_html(coverage: dict[str, Any]) -> Html:
+def coverage_html(coverage: dict[str, Any]) -> Html:
     if not coverage:
         return Html("")
     share = number_at(coverage, "share")
@@ -85,7 +87,72 @@ def profile_html(coverage: dict[str, Any]) -> Html:
         )
     )
     unit = "µs a call" if most > 1 else "share of the time"
-    return section("Profile", told, table(("where the time goes", unit, ""), rows) if rows else "")
+    return section("Own kernels", told, table(("where the time goes", unit, ""), rows) if rows else "")
+
+
+def profile_html(profile: dict[str, Any]) -> Html:
+    """What a verdict that asked for a profile says of the device's use: the bottleneck, the roofline plot, and each kernel's launch."""
+    if not profile:
+        return Html("")
+    rates = {name: number_at(profile, name) for name in ("gbs", "peak_gbs", "gflops", "peak_gflops")}
+    told = facts(
+        (
+            ("memory", _of(rates["gbs"], rates["peak_gbs"], "GB/s")),
+            ("arithmetic", _of(rates["gflops"], rates["peak_gflops"], "GFLOP/s")),
+            ("cores busy", _of(number_at(profile, "threads"), number_at(profile, "cores"), "")),
+            ("vectors", f"{whole_at(profile, 'vector_bits')} bits" if whole_at(profile, "vector_bits") else ""),
+            ("gaps between launches", f"{gaps:.4g} µs a call" if (gaps := number_at(profile, "gaps_us")) is not None else ""),
+        )
+    )
+    kernels = [row for row in list_at(profile, "kernels")[:32] if isinstance(row, dict)]
+    rows = [_launch(row) for row in kernels]
+    heads = ("kernel", "µs", "grid", "block", "registers", "shared memory", "spilled", "occupancy")
+    return section(
+        "Profile",
+        words(text_at(profile, "bottleneck", longest=600)),
+        told,
+        roofline_plot(rates),
+        table(heads, rows) if rows else "",
+    )
+
+
+def roofline_plot(rates: dict[str, float | None]) -> Html:
+    """Operations a second over operations a byte, under what memory and arithmetic allow; empty where one of the four is not known."""
+    memory, top, reached, rate = rates["peak_gbs"], rates["peak_gflops"], rates["gflops"], rates["gbs"]
+    if not (memory and top and reached and rate):
+        return Html("")
+    here, ridge = reached / rate, top / memory
+    ends = (min(here, ridge) / 4, ridge, max(here, ridge) * 4)
+    roof = PlotSeries("roofline", [(x, min(top, memory * x)) for x in ends])
+    kernel = PlotSeries("this kernel", [(here, reached)], "dots", labels=[f"{reached:.4g} GFLOP/s at {here:.3g} FLOP/byte"])
+    plot = Plot("Roofline", [roof, kernel], x="FLOP/byte", y="GFLOP/s", log_y=True, log_x=True)
+    return el("div", svg(plot), cls="charts")
+
+
+def _of(value: float | None, most: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g} of {most:.4g} {unit}".strip() if most else f"{value:.4g} {unit}".strip()
+
+
+def _launch(row: dict[str, Any]) -> tuple[str, ...]:
+    def shape(name: str) -> str:
+        return "×".join(str(each) for each in list_at(row, name)[:3] if isinstance(each, int))
+
+    share, limit = number_at(row, "occupancy"), text_at(row, "limited_by", longest=40)
+    filled = f"{share:.0%}" + (f", by {limit}" if limit else "") if share is not None else ""
+    bytes_of = [f"{whole_at(row, name):,} B" if whole_at(row, name) else "" for name in ("shared_bytes", "local_bytes")]
+    microseconds = number_at(row, "us")
+    time = f"{microseconds:.4g}" if microseconds is not None else ""
+    return (
+        text_at(row, "name", longest=80),
+        time,
+        shape("grid"),
+        shape("block"),
+        str(whole_at(row, "registers") or ""),
+        *bytes_of,
+        filled,
+    )
 
 
 def stages_html(stages: dict[str, float]) -> Html:
