@@ -284,6 +284,7 @@ def test_tasks_check_of_nothing_exits_two(folder: Path, arguments: list[str]) ->
         assert rows[0]["fit"] is False and "line 1" in rows[0]["problems"][0]["detail"]
 
 
+@pytest.mark.rotates
 def test_export_makes_a_file_that_needs_no_bottega(folder: Path) -> None:
     (folder / "kernel.py").write_text(KERNEL)
     told = bottega("export", folder / "kernel.py", "--output", folder / "alone.py")

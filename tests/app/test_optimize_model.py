@@ -68,6 +68,7 @@ def made_up(models: Any, call: Any, times: dict[str, list[float]] | None = None)
     return {a: {b: Speedup(ratios[a, b], ratios[a, b] * 0.99, ratios[a, b] * 1.01) for b in models if b != a} for a in models}
 
 
+@pytest.mark.rotates
 @torch.no_grad()
 def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     trusting: None,  # noqa: F811
@@ -100,6 +101,7 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     assert model.layers[1][1].calls == 1
 
 
+@pytest.mark.rotates
 @torch.no_grad()
 def test_a_capture_is_worked_on_from_the_costliest_on(trusting: None, tmp_path: Path) -> None:  # noqa: F811
     model = nn.Sequential(Helps(512), nn.Linear(512, 8)).eval()

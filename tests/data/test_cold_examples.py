@@ -65,6 +65,7 @@ def rows_of(folder: Path, stage: ExampleStage = OPEN, **options: Any) -> list[di
     return list(read_rows(folder))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("style", ["terse", "compact", "full"])
 def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
     tell(tmp_path, points={"slow": 0.4, "fast": 1.9, "both": 1.92})

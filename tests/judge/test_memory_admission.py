@@ -92,6 +92,7 @@ def sizes(judge: Judge) -> list[int]:
     return sorted(entry.size for entry in judge._pool.admission.ledger.state().held if entry.size != CONTEXT_BYTES)
 
 
+@pytest.mark.rotates
 def test_an_open_task_has_claimed_what_it_was_estimated_to_need(admitting: Judge) -> None:
     verdict = admitting.judge(task(), candidate())
     assert verdict.correct, verdict.diagnosis

@@ -194,6 +194,7 @@ def test_a_task_that_never_ends_is_left_alone_after_a_while() -> None:
     assert time.monotonic() - begun < 100
 
 
+@pytest.mark.rotates
 def test_the_estimator_answers_in_a_process_of_its_own_and_outlives_a_task_that_breaks_it() -> None:
     with ForkServer() as server:
         estimator = Estimator(server, Limits(), {})

@@ -145,6 +145,7 @@ def test_instructions_are_counted_by_their_width() -> None:
     assert counted("fmul\tv0.4s, v1.4s, v2.4s\nfadd\ts0, s1, s2\nfmla\tz0.s, p0/m, z1.s\nldr\tq0, [x1]") == {128: 1, 0: 1, 1: 1}
 
 
+@pytest.mark.rotates
 def test_a_verdict_has_a_profile_when_it_asks_for_one(judge: Judge) -> None:
     task, candidate = load_task("builtin:star_relu"), candidate_from((ROOT / "examples/star_relu.py").read_text())
     verdict = judge.judge(task, candidate, profile=True)
@@ -174,6 +175,7 @@ subprocess.run = ended
 """
 
 
+@pytest.mark.rotates
 def test_a_candidate_that_dies_while_it_is_profiled_keeps_its_verdict(judge: Judge) -> None:
     source = DYING + (ROOT / "examples/star_relu.py").read_text()
     verdict = judge.judge(load_task("builtin:star_relu"), candidate_from(source), profile=True)

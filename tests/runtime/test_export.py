@@ -72,6 +72,7 @@ def test_what_must_come_first_stays_first(head: str, tmp_path: Path) -> None:
     assert "bottega.runtime import" not in exported.split("End of Bottega's runtime")[1]
 
 
+@pytest.mark.rotates
 def test_a_model_travels_whole(tmp_path: Path) -> None:
     candidate = r'''
 """A fused kernel."""
@@ -105,6 +106,7 @@ except ArgumentError as error:
     assert "nvrtc" not in exported  # only what is needed comes along
 
 
+@pytest.mark.rotates
 def test_cuda_comes_along_where_it_is_used(tmp_path: Path) -> None:
     source = """from bottega.runtime import cuda, UnavailableError, CompileError
 try:

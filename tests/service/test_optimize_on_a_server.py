@@ -57,6 +57,7 @@ def searched(folder: Path, url: str, *more: str) -> Any:
     return CliRunner().invoke(app, words)
 
 
+@pytest.mark.rotates
 def test_a_search_is_judged_and_delivered_by_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalDevices, "judge", None)  # nothing is judged here
     judge = TrustingJudge()

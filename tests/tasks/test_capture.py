@@ -130,6 +130,7 @@ def command(tmp_path: Path, *arguments: str) -> list[str]:
     return [*own, "python", str(program(tmp_path)), *arguments]
 
 
+@pytest.mark.rotates
 def test_a_program_runs_as_it_does_alone_and_its_modules_are_tasks_that_stand_alone(tmp_path: Path) -> None:
     alone = subprocess.run([sys.executable, str(program(tmp_path))], capture_output=True, text=True, check=True)
     told = subprocess.run(command(tmp_path), capture_output=True, text=True, check=True)
@@ -142,6 +143,7 @@ def test_a_program_runs_as_it_does_alone_and_its_modules_are_tasks_that_stand_al
     assert ran.stdout == "torch.Size([4, 16])\n"
 
 
+@pytest.mark.rotates
 def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path) -> None:
     running = subprocess.Popen(command(tmp_path, "forever"), stderr=subprocess.DEVNULL, start_new_session=True)
     folder, deadline = tmp_path / "capture", time.monotonic() + 120

@@ -108,6 +108,7 @@ def passes(gain: float, seed: int, rules: Rules, siblings: int = 6) -> bool:
             return decision.step == "admit"
 
 
+@pytest.mark.rotates
 def test_the_gate_admits_in_its_budget_what_is_worth_a_summary_and_nothing_else() -> None:
     skills = read_config("rl", None).skills
     rules = Rules(least_rounds=skills.least_rounds, most_rounds=skills.rounds)

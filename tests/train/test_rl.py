@@ -207,6 +207,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(
     assert measured(tmp_path / "run") == measured(tmp_path / "whole")
 
 
+@pytest.mark.rotates
 def test_a_loss_that_is_no_number_is_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, calls = Policy.loss, []
 
@@ -244,6 +245,7 @@ class Moody(ToyJudge):
         return Verdict(Outcome.INCORRECT, task_id=task.id, candidate_id=candidate.id) if self.alike else verdict
 
 
+@pytest.mark.rotates
 def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) -> None:
     config = toy_config(
         tmp_path, *SMALL, *EXACT, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=1", "checkpoint.keep=4",
@@ -298,6 +300,7 @@ class Unsteady(ToyJudge):
         return super().judge(task, candidate, **options)
 
 
+@pytest.mark.rotates
 def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1", *EXACT)
     rl.train(config, tmp_path / "sound", inputs=toy_inputs(tmp_path))
@@ -311,6 +314,7 @@ def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path)
     assert "verdicts were lost" in notes(tmp_path / "lost")
 
 
+@pytest.mark.rotates
 def test_an_alarm_stops_the_run_with_a_checkpoint_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rl, "alarms", lambda history: ["entropy fell"] if len(history) == 2 else [])
     config = toy_config(tmp_path, *SMALL, "rollout.tasks=1", "ablations.frozen_library=true")
@@ -376,6 +380,7 @@ def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
 STALE = ["rollout.staleness=1", "rejection.mismatch.low=0.2", "rejection.mismatch.high=5"]
 
 
+@pytest.mark.rotates
 def test_rollouts_ahead_are_drawn_by_the_weights_of_the_step_before_the_last(tmp_path: Path) -> None:
     config = toy_config(
         tmp_path, *SMALL, *EXACT, *STALE, "rollout.tasks=1", "ablations.frozen_library=true", "checkpoint.every=2"
@@ -393,6 +398,7 @@ def test_rollouts_ahead_are_drawn_by_the_weights_of_the_step_before_the_last(tmp
     assert same(weights(run), weights(again))
 
 
+@pytest.mark.rotates
 def test_a_run_with_rollouts_ahead_stops_at_once_and_goes_on(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, *STALE, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=1")
     asked = ToyJudge()
@@ -407,6 +413,7 @@ def test_bounds_that_would_drop_all_that_is_stale_are_refused(tmp_path: Path) ->
         toy_config(tmp_path, *SMALL, "rollout.staleness=1")
 
 
+@pytest.mark.rotates
 def test_an_adapter_is_trained_saved_and_exported(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     config = toy_config(tmp_path, *SMALL, *EXACT, "model.lora.rank=8", "ablations.frozen_library=true", "checkpoint.every=1")

@@ -124,6 +124,7 @@ def test_freezing_nothing_or_everything_is_told(school: tuple[Path, list[str]], 
     assert not (tmp_path / "run").exists(), "what cannot be had leaves no run behind"
 
 
+@pytest.mark.rotates
 def test_a_stopped_run_goes_on_to_the_same_end(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     data, settings = school
     config = read_config("sft", None, None, [*settings, "model.lora.rank=4", "model.lora.dropout=0.2"])

@@ -23,6 +23,7 @@ def made(series: str, index: int, device: str = "cpu") -> Any:
     return synthesise(11, index, device, levels=(2,), families=(series,))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("series", SERIES)
 def test_they_run_and_use_all_they_are_given(series: str) -> None:
     seen: Counter[str] = Counter()
@@ -57,6 +58,7 @@ def test_they_are_asked_for_alone(series: str) -> None:
         synthesise(1, 0, "cpu", levels=(1,), families=(series,))
 
 
+@pytest.mark.rotates
 def test_chains_have_steps_of_every_kind() -> None:
     found: Counter[str] = Counter()
     for index in range(300):

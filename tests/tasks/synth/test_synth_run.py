@@ -97,6 +97,7 @@ def test_what_is_written_can_be_read_as_tasks(tmp_path: Path) -> None:
     assert "data_files: tasks.jsonl" in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.rotates
 def test_a_killed_run_goes_on_and_nothing_is_examined_twice(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", EXAMINER, str(tmp_path / "killed")])
     journal = tmp_path / "killed" / "examined.log"
