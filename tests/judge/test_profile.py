@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bottega.core.device import DeviceFacts
+from bottega.judge import profile_stage
 from bottega.judge.cupti import LaunchRecord, launch_record, summed_launches
 from bottega.judge.judge import Judge
 from bottega.judge.machine_code import counted
@@ -181,3 +183,11 @@ def test_a_candidate_that_dies_while_it_is_profiled_keeps_its_verdict(judge: Jud
     verdict = judge.judge(load_task("builtin:star_relu"), candidate_from(source), profile=True)
     assert verdict.outcome.accepted, verdict.diagnosis
     assert verdict.profile == {}
+
+
+def test_want_of_memory_for_a_profile_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short_of_memory(run: Any) -> dict[str, Any]:
+        raise torch.OutOfMemoryError("no more")
+
+    monkeypatch.setattr(profile_stage, "_measured", short_of_memory)
+    assert profile_stage.measure_profile(None) == {}  # type: ignore[arg-type]

@@ -131,7 +131,7 @@ def attack_processes(fds, arguments):
     outcomes["maps"] = attempt(lambda: first_byte("/proc/1/maps"))
     outcomes["descriptors"] = attempt(lambda: os.listdir("/proc/1/fd"))
     outcomes["environ"] = attempt(lambda: first_byte("/proc/1/environ"))
-    outcomes["root"] = attempt(lambda: os.listdir("/proc/1/root/etc"))
+    outcomes["root"] = attempt(lambda: os.listdir("/proc/1/root"))
     outcomes["prlimit"] = attempt(lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)))
     say(fds, alive=True, **outcomes)
 

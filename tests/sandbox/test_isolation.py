@@ -64,7 +64,7 @@ def test_files_of_the_host_are_not_there_and_the_rest_is_read_only(sandboxes, tm
     secret.write_text("the expected answer")
     home = os.path.expanduser("~")
     hidden = [str(secret), str(tmp_path), home + "/.bashrc", home + "/.ssh", "/run", "/var/log", "/home", "/etc/shadow"]
-    hidden += ["/proc/1/root/etc", "/proc/kcore", "/dev/mem", "/dev/kmsg"]
+    hidden += ["/proc/1/root", "/proc/kcore", "/dev/mem", "/dev/kmsg"]
     read_only = ["/", "/usr", "/etc", "/usr/lib", "/proc/sys/kernel", "/sys/kernel", os.path.dirname(__file__), home]
     arguments = {"read": [*hidden, "/usr/bin", "/proc/self"], "write": [*read_only, "/tmp", "/dev/shm"]}
     seen, _ = sandboxes.run("read_and_write", arguments=arguments)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from statistics import median
 
-from bottega.core.verdict import Speedup
+from bottega.core.verdict import NO_UPPER_END, Speedup
 from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter, width
 
 GROSS = 0.4
@@ -27,8 +27,7 @@ FLOOR_NS = 10_000.0
 """Two processes differ by microseconds, whatever they run. And hostile code may leave out what an honest worker has a GPU do besides
 the module: an event where its clock starts, the flag that the call is over, now and then an early read. Leaving out all of it saved 8 µs
 when measured."""
-LARGEST_RATIO = 100.0
-"""Beyond this the controller's clock does not resolve a ratio."""
+LARGEST_RATIO = NO_UPPER_END
 SHARED_NS = 1_250_000.0
 """A call on a GPU lasts as long as the hold, the module, and the switch between processes: the last takes 0.3 ms on an idle H200. Where it is
 longer by more than this, the device was used by others, whose time slices were measured as 2.4 ms."""

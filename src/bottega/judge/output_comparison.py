@@ -94,11 +94,7 @@ class OutputComparison:
 
     def _row(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         if can_fuse(got, reference, truth):
-            got, reference, truth = (
-                got.contiguous(),
-                reference.contiguous(),
-                truth.contiguous(),
-            )  # a flattened column has a stride
+            got, reference, truth = (each.contiguous() for each in (got, reference, truth))  # a flattened column has a stride
             return _one_row(fused_row(got, reference, truth, self.scale, self.limit.element))
         got, reference, truth = got.double(), reference.double(), truth.double()
         agree = (got == truth) | (got.isnan() & truth.isnan()) | (got.isfinite() & truth.isfinite())

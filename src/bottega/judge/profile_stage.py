@@ -23,9 +23,12 @@ ROUNDS = 5
 
 
 def measure_profile(run: EvaluationRun) -> dict[str, Any]:
-    """Empty where the candidate's process fails at it: its outputs and times are judged already, and this is no part of them."""
+    """Empty where the candidate's process fails at it, or there is no memory left for it: its outputs and times are judged already, and this is
+    no part of them."""
     try:
         return _measured(run)
+    except torch.OutOfMemoryError:
+        return {}
     except RunnerFailed as failure:
         if failure.kind == "forged":
             raise
