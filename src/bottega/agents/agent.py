@@ -137,9 +137,12 @@ def shortened(talk: Sequence[Message], budget: PromptBudget, share: float = 0.6)
     last = max((place for place, message in enumerate(found) if message.role == "assistant"), default=2)
     for role in ("results", "assistant"):
         for place in range(2, last):
-            if (found[place].role == "assistant") is (role == "assistant") and budget.size(found) > wanted:
-                calls = tuple(replace(call, arguments="{}") for call in found[place].calls)
-                found[place] = replace(found[place], content=LEFT_OUT, calls=calls)
+            said = found[place]
+            if (said.role == "assistant") is not (role == "assistant") or len(said.text) <= len(LEFT_OUT):
+                continue
+            if budget.size(found) > wanted:
+                calls = tuple(replace(call, arguments="{}") for call in said.calls)
+                found[place] = replace(said, content=LEFT_OUT, calls=calls)
     return found
 
 

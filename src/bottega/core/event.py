@@ -117,7 +117,7 @@ class Criticised:
 
 
 @dataclass(frozen=True)
-class Stepped:
+class AgentStepped:
     """One answer of an agent with tools, before its calls are carried out."""
 
     key: str
@@ -213,7 +213,7 @@ Event = (
     | Wrote
     | Judged
     | Criticised
-    | Stepped
+    | AgentStepped
     | ToolRan
     | Summarised
     | EpisodeEnded

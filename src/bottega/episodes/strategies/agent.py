@@ -13,7 +13,7 @@ from bottega.agents import agent as agent_prompts
 from bottega.agents.agent import KERNEL, TOOLS, AgentAnswer
 from bottega.backbone.chat import Message
 from bottega.backbone.tool_calls import ToolCall
-from bottega.core.event import Stepped
+from bottega.core.event import AgentStepped
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.episodes.agent_files import AgentFiles
@@ -60,7 +60,7 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
         talk = agent_prompts.shortened(talk, search.context.room(settings))
         likeliest = first and number == 0 and settings.likeliest_first
         step = _Step(search, tools.line, f"{prefix}/{number}", tuple(talk), added, likeliest)
-        stepped = await search.context.once(step.key, Stepped, step.asked)
+        stepped = await search.context.once(step.key, AgentStepped, step.asked)
         calls = [ToolCall(**call) for call in stepped.calls]
         turns.append(stepped.turn)
         judged, results = len(tools.nodes), []
@@ -92,7 +92,7 @@ class _Step:
     """Messages at its end that the step before has not seen: the log keeps these alone, or it would grow with the square of the steps."""
     likeliest: bool
 
-    async def asked(self) -> Stepped:
+    async def asked(self) -> AgentStepped:
         context, settings, talk = self.search.context, self.search.settings, list(self.talk)
         if self.likeliest:
             settings = replace(settings, temperature=0.0)
@@ -104,4 +104,4 @@ class _Step:
         )
         context.budget.spend(turn)
         calls = tuple({"id": call.id, "name": call.name, "arguments": call.arguments} for call in found.calls)
-        return Stepped(self.key, self.search.episode, self.line, turn, calls)
+        return AgentStepped(self.key, self.search.episode, self.line, turn, calls)
