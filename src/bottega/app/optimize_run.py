@@ -80,6 +80,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             strategy=strategy_for(backbone, settings.strategy),
             turns=settings.turns,
             samples=settings.samples,
+            steps=settings.steps,
             schemes=settings.schemes if skills else 0,
             select="selector" if skills else "none",
             unproved=not settings.proved_only,

@@ -79,7 +79,9 @@ class BenchSettings(WritingSettings):
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
     strategy: StrategyName = "serial"
-    """serial; critic (a line, with advice); parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    """serial; critic (a line, with advice); agent (with tools); parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    steps: Positive = 200
+    """Answers of an agent in a sample, at most."""
     width: Positive = 2
     """Of a beam; islands of an evolution."""
     branch: Positive = 2
@@ -178,6 +180,7 @@ class BenchSettings(WritingSettings):
             turns=self.turns,
             samples=self.width if self.strategy in ("beam", "evolve") else 1,
             branch=self.branch,
+            steps=self.steps,
             schemes=1 if skilled else 0,
             empty_scheme=not skilled,
             select=self.selection if skilled else "none",
@@ -199,7 +202,7 @@ class BenchSettings(WritingSettings):
         if self.backbone is not None:
             names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
                      "style", "seed")  # fmt: skip
-            writing = {name: getattr(self, name) for name in names}
+            writing = {name: getattr(self, name) for name in names} | ({"steps": self.steps} if self.strategy == "agent" else {})
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {
                 "redraws": self.resamples,

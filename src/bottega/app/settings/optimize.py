@@ -47,11 +47,13 @@ class OptimizeSettings(WritingSettings):
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
     strategy: StrategyName | None = None
-    """serial, critic, parallel, beam or evolve; none is parallel with the embedded model, else serial."""
+    """serial, critic, agent (with tools), parallel, beam or evolve; none is parallel with the embedded model, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""
     samples: Positive = 2
     """Lines for each selection of skills; width of a beam; islands."""
+    steps: Positive = 200
+    """Answers of an agent in a line, at most."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None
