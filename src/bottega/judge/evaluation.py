@@ -12,6 +12,7 @@ from bottega.core.errors import SandboxError
 from bottega.core.foreign_text import printable, words_of
 from bottega.judge.arena import Arena
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
+from bottega.judge.call_options import CallOptions
 from bottega.judge.coverage_stage import measure_coverage
 from bottega.judge.evaluation_run import EvaluationRun, TaskContext
 from bottega.judge.profile_stage import measure_profile
@@ -19,7 +20,7 @@ from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
-from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, add_trial, run_trial
+from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_trial, run_trial
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -131,18 +132,17 @@ class Evaluation:
         context, found = self.run.context, self.run.found
         options = self.run.options(timed=False)
         for variant in self.run.settings.variants:
-            trial = run_trial(
-                context.draw,
-                context.oracle,
-                context.baselines["eager"],
-                self.run.runner,
-                variant,
-                options,
-                profile=context.profile,
-            )
+            trial = self._trial(variant, options)
+            if trial.skipped and context.reference.inputs.keep_signs(variant):
+                trial = self._trial(variant, options)
             if add_trial(found, trial):
                 return True
         return False
+
+    def _trial(self, variant: str, options: CallOptions) -> CorrectnessTrial:
+        context = self.run.context
+        eager = context.baselines["eager"]
+        return run_trial(context.draw, context.oracle, eager, self.run.runner, variant, options, profile=context.profile)
 
     def _restore(self, archive: Path, deadline: float) -> None:
         descriptor = os.open(archive, os.O_RDONLY)
