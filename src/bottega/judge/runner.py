@@ -178,7 +178,7 @@ class Runner(InspectedWorker):
             output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
             skeleton = done["outputs"]
             restrided = any(list(own) != list(spec.stride) for own, spec in zip(done["own"], output_specs))
-            if keep:
+            if keep and not done.get("aliases"):  # an alias of the inputs was poisoned with them, and is rejected as one
                 self._retain(output_specs, [int(address) for address in done["addresses"]])
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
