@@ -16,5 +16,6 @@ STRATEGIES = Plugins(
         "beam": "bottega.episodes.strategies.beam:beam",
         "evolve": "bottega.episodes.strategies.evolve:evolve",
         "critic": "bottega.episodes.strategies.critic:critic",
+        "agent": "bottega.episodes.strategies.agent:agent",
     },
 )
