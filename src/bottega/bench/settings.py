@@ -202,7 +202,9 @@ class BenchSettings(WritingSettings):
         if self.backbone is not None:
             names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
                      "style", "seed")  # fmt: skip
-            writing = {name: getattr(self, name) for name in names} | ({"steps": self.steps} if self.strategy == "agent" else {})
+            writing = {name: getattr(self, name) for name in names} | (
+                {"steps": self.steps} if self.strategy == "agent" else {}
+            )
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {
                 "redraws": self.resamples,
