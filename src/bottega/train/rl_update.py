@@ -1,4 +1,4 @@
-"""One update of RL from a step's batch, all roles together; or none, and why.
+"""One update of RL from a step's batch, all roles together; or none, and why. A critic, where there is one, learns first.
 
 A batch of which nothing is left, or nothing that says more of one answer than of another, changes nothing: momentum and weight decay alone would
 move the weights, and towards nothing.
@@ -26,16 +26,32 @@ def learn_batch(learner: Learner, batch: TrainBatch, step: int, steps: int) -> t
     if config.loss.kl:
         rows = with_logprobs(rows, learner.row_logprobs(rows, size, reference=True), "reference")
     packs = learner.policy.packs(rows, size)
+    told = _learn_values(learner, packs, step, steps)
+    if step <= config.critic.pretraining and learner.critic is not None:
+        return {
+            **_measured(learner, packs),
+            **told,
+            "tokens/learned": 0.0,
+        }, "no update of the policy, the critic is trained first"
     alike = not any(pack.streams["advantage"][pack.streams["policy"] != 0].any() for pack in packs)
     if alike and not config.loss.kl:
-        return {**_measured(learner, packs), "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
+        return {**_measured(learner, packs), **told, "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
     again = config.rollout.updates
     for time in range(again):
         done = learner.update(packs, (step - 1) * again + time, steps * again)
     values = {name: value for name, value in done.values.items() if name != "tokens_per_second"}
     rate = done.tokens / done.seconds if done.seconds else 0.0
     note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
-    return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
+    return {**values, **told, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
+
+
+def _learn_values(learner: Learner, packs: Sequence[TrainPack], step: int, steps: int) -> dict[str, float]:
+    told: dict[str, float] = {}
+    if learner.critic is not None:
+        again = learner.config.critic.updates
+        for time in range(again):
+            told = learner.critic.update(packs, (step - 1) * again + time, steps * again)
+    return told
 
 
 def _measured(learner: Learner, packs: Sequence[TrainPack]) -> dict[str, float]:
