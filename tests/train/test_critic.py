@@ -35,10 +35,13 @@ def plain_gae(values: list[float], rewards: list[float], discounts: list[float],
     steps = len(values)
     after = [*values[1:], 0.0]
     deltas = [rewards[t] + discounts[t] * after[t] - values[t] for t in range(steps)]
-    return [sum(np.prod([trust * discounts[k] for k in range(t, later)]) * deltas[later] for later in range(t, steps)) for t in range(steps)]
+    return [
+        sum(np.prod([trust * discounts[k] for k in range(t, later)]) * deltas[later] for later in range(t, steps))
+        for t in range(steps)
+    ]
 
 
-@pytest.mark.parametrize(("kind", "gamma", "trust"), itertools.product(("sum", "max", "last"), (1.0, 0.4), (0.0, 0.95, 1.0)))
+@pytest.mark.parametrize(("kind", "gamma", "trust"), [*itertools.product(("sum", "max", "last"), (1.0, 0.4), (0.0, 0.95, 1.0))])
 def test_gae_is_what_the_papers_write(kind: Any, gamma: float, trust: float) -> None:
     source = np.random.default_rng(3)
     lengths, earned = (4, 1, 6), [0.5, 2.0, 1.25]
@@ -94,10 +97,14 @@ def test_a_critic_learns_what_its_targets_say(foreign: bool, monkeypatch: pytest
 
     if foreign:
         monkeypatch.setattr("bottega.train.policy.unfit", lambda model: "told so")
-    config = Config.model_validate({"advantage": {"name": "gae"}, "critic": {"lr": 1e-2}, "optimiser": {"schedule": "constant"}})
+    config = Config.model_validate(
+        {"advantage": {"name": "gae"}, "critic": {"lr": 1e-2}, "optimiser": {"schedule": "constant"}}
+    )
     policy = Policy(tiny_llama())
     rows = [policy_row(row.ids.tolist(), (("a", 0, row.spans[0][2], len(row)),)) for row in random_rows(6)]
-    rows = [replace(row, target=np.where(row.policy > 0, number % 3, np.nan).astype(np.float32)) for number, row in enumerate(rows)]
+    rows = [
+        replace(row, target=np.where(row.policy > 0, number % 3, np.nan).astype(np.float32)) for number, row in enumerate(rows)
+    ]
     critic = Critic(policy, config)
     packs = policy.packs(rows, 64)
     assert all(not critic.values(pack).any() for pack in packs), "it begins by expecting nothing"
@@ -105,30 +112,37 @@ def test_a_critic_learns_what_its_targets_say(foreign: bool, monkeypatch: pytest
     told = [critic.update(packs, step, 60) for step in range(60)]
     assert told[-1]["critic/loss"] < 0.1 * told[0]["critic/loss"]
     assert told[-1]["critic/explained"] > 0.8
-    assert all(torch.equal(value, before[name]) for name, value in policy.model.named_parameters()), "the policy is another network"
+    assert all(torch.equal(value, before[name]) for name, value in policy.model.named_parameters()), (
+        "the policy is another network"
+    )
 
 
 def test_the_policy_waits_while_the_critic_is_trained_first(tmp_path: Path) -> None:
     given = [*SMALL, *EXACT, *PPO, "ablations.frozen_library=true", "rollout.summaries=0", "data.steps=2"]
-    rl.train(toy_config(tmp_path, *given, "critic.pretraining=2"), tmp_path / "waits", inputs=toy_inputs(tmp_path))
+    rl.train(toy_config(tmp_path, *given, "stages.critic=2"), tmp_path / "waits", inputs=toy_inputs(tmp_path))
     told = measured(tmp_path / "waits")
     assert told["train/2"]["critic/loss"] >= 0 and told["train/2"]["tokens/learned"] == 0
     assert "the critic is trained first" in notes(tmp_path / "waits")
     begun = {name: value.detach() for name, value in toy_loaded().model.named_parameters()}
     assert same(weights(tmp_path / "waits"), begun)
-    rl.train(toy_config(tmp_path, *given, "critic.pretraining=1"), tmp_path / "learns", inputs=toy_inputs(tmp_path))
+    rl.train(toy_config(tmp_path, *given, "stages.critic=1"), tmp_path / "learns", inputs=toy_inputs(tmp_path))
     assert measured(tmp_path / "learns")["train/2"]["tokens/learned"] > 0
     assert not same(weights(tmp_path / "learns"), begun)
 
 
 def test_a_run_with_a_critic_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
-    config = toy_config(tmp_path, *SMALL, *EXACT, *PPO, "ablations.frozen_library=true", "rollout.summaries=0", "critic.pretraining=1")
+    config = toy_config(
+        tmp_path, *SMALL, *EXACT, *PPO, "ablations.frozen_library=true", "rollout.summaries=0", "stages.critic=1"
+    )
     rl.train(config, tmp_path / "whole", inputs=toy_inputs(tmp_path))
     asked = iter([False, True])
     cut = rl.train(config, tmp_path / "cut", inputs=toy_inputs(tmp_path), stop=lambda: next(asked))
     assert cut.step == 2
     rl.train(resumed_config("rl", tmp_path / "cut"), tmp_path / "cut", resume=True, inputs=toy_inputs(tmp_path))
-    one, other = ({key: value for key, value in measured(tmp_path / name).items() if key.startswith("train/")} for name in ("whole", "cut"))
+    one, other = (
+        {key: value for key, value in measured(tmp_path / name).items() if key.startswith("train/")}
+        for name in ("whole", "cut")
+    )
     assert one == other
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
 
@@ -151,6 +165,6 @@ def test_what_does_not_go_with_a_critic_is_refused(more: str) -> None:
 def test_the_writer_gets_better_by_ppo(tmp_path: Path) -> None:
     from test_it_learns import run
 
-    first, last = run(tmp_path, 0, *PPO, "rollout.summaries=0", "loss.kl=0.05", "critic.pretraining=2", steps=24)
+    first, last = run(tmp_path, 0, *PPO, "rollout.summaries=0", "loss.kl=0.05", "stages.critic=2", steps=24)
     print(f"PPO: {first} to {last}")
     assert last.write > first.write + 0.4, (first, last)

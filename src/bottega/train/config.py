@@ -33,7 +33,8 @@ WITHOUT_EFFECT: dict[Stage, dict[str, str]] = {
         "log.stop_on_alarm": "alarms are RL's",
         "checkpoint.step_logs": "nothing is drawn and judged",
         **dict.fromkeys(
-            ("rollout", "skills", "reward", "advantage", "critic", "rejection", "ablations"), "nothing is drawn and judged"
+            ("rollout", "skills", "reward", "advantage", "critic", "stages", "rejection", "ablations"),
+            "nothing is drawn and judged",
         ),
     },
 }

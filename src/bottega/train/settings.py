@@ -225,12 +225,21 @@ class CriticSettings(Section):
     """Learning rate of the critic, a copy of the model with one number for a head; schedule and clipping are the optimiser's."""
     trust: Share = 0.95
     """GAE's lambda: how far rewards are looked for beyond the next token, before the critic's word is taken."""
-    pretraining: Count = 0
-    """Steps at the beginning in which the critic learns and the policy does not."""
     updates: Positive = 1
     """Passes of the critic over each batch."""
     whiten: bool = True
     """Give the advantages of a step's tokens a mean of 0 and a deviation of 1."""
+
+
+class StageSettings(Section):
+    """How an RL run begins: so many steps of each kind, in this order, and RL after them."""
+
+    single_turn: Count = 0
+    """Steps with one kernel a rollout."""
+    own_answers: Count = 0
+    """Steps that imitate the run's own answers that were right, in place of reinforcing: rejection-sampling fine-tuning."""
+    critic: Count = 0
+    """Steps in which the critic learns and the policy does not."""
 
 
 class CoverageSettings(Section):
@@ -342,6 +351,7 @@ class Config(Section):
     reward: RewardSettings = Field(default_factory=RewardSettings)
     advantage: AdvantageSettings = Field(default_factory=AdvantageSettings)
     critic: CriticSettings = Field(default_factory=CriticSettings)
+    stages: StageSettings = Field(default_factory=StageSettings)
     rejection: RejectionSettings = Field(default_factory=RejectionSettings)
     loss: LossSettings = Field(default_factory=LossSettings)
     optimiser: OptimiserSettings = Field(default_factory=OptimiserSettings)
@@ -359,6 +369,8 @@ class Config(Section):
             raise ValueError("advantage.even divides a group's advantages, and gae has none: set critic.whiten instead")
         if self.has_critic and (self.sharding.offload or (self.sharding.ranks or 1) > 1):
             raise ValueError("advantage.name = gae has its critic in one process: leave sharding out, or take trloo")
+        if self.stages.critic and not self.has_critic:
+            raise ValueError("stages.critic trains a critic, and there is none: set advantage.name=gae, or leave it out")
         return self
 
     @model_validator(mode="after")
