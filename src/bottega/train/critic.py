@@ -83,7 +83,8 @@ class Critic:
 
     def _values(self, packed: TrainPack) -> Tensor:
         if self.policy.body is None:
-            return self.head(self.policy.foreign_hidden(packed).float())[:, 0]
+            expected: Tensor = self.head(self.policy.foreign_hidden(packed).float())[:, 0]
+            return expected
 
         def use(hidden: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
             return (self.head(hidden.float())[:, 0],)
