@@ -27,17 +27,23 @@ _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))
 _TURN = frozenset(("title", "outcome", "summary", "diagnosis", "source"))
 _SELECT = frozenset(("task", "callgraph", "language", "device", "k", "skills"))
-_WRITE = frozenset(("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best"))
+_WRITE = frozenset(
+    ("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best", "instruction")
+)
 _SUMMARISE = frozenset(
     ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
 )
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))
+_INSTRUCT = frozenset(("language", "device", "task", "instruction", "credit", "others"))
+_PLAN = frozenset(("task", "language", "device", "goal", "kernels", "notebook", "count"))
 
 PLACEHOLDERS: dict[Role, dict[str, frozenset[str]]] = {
     "select": {"system": _SELECT, "user": _SELECT, "skill": _HEADER},
     "write": {"system": _WRITE, "user": _WRITE, "skill": _SKILL, "turn": _TURN},
     "summarise": {"system": _SUMMARISE, "user": _SUMMARISE, "known": _HEADER, "turn": _TURN},
     "criticise": {"system": _CRITICISE, "user": _CRITICISE, "correct": frozenset(), "speed": frozenset()},
+    "instruct": {"system": _INSTRUCT, "user": _INSTRUCT},
+    "plan": {"system": _PLAN, "user": _PLAN, "kernel": frozenset(("name", "time", "source"))},
 }
 """Which parts a role's file has, and what each may name."""
 NEEDED: dict[Role, tuple[str, ...]] = {
@@ -45,6 +51,8 @@ NEEDED: dict[Role, tuple[str, ...]] = {
     "write": ("task",),
     "summarise": ("task", "best"),
     "criticise": ("ask", "source"),
+    "instruct": ("instruction",),
+    "plan": ("task", "notebook"),
 }
 """A prompt without these asks for nothing."""
 
