@@ -85,6 +85,8 @@ class Wrote:
     at: float = 0.0
     author: str = ""
     """Who wrote a draft; empty for the run's model."""
+    step: str = ""
+    """The key of the agent's step that had it judged, which has its tokens; empty where the turn is an answer of its own."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,35 @@ class Criticised:
     turn: Turn
     advice: str = ""
     """Empty where the answer could not be used."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class AgentStepped:
+    """One answer of an agent with tools, before its calls are carried out."""
+
+    key: str
+    episode: str
+    line: str
+    """The agent's conversation; its kernels are named after it."""
+    turn: Turn
+    calls: tuple[dict[str, str], ...] = ()
+    """As they were asked: id, name and arguments."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class ToolRan:
+    """What a tool returned that cannot be computed again from the calls before it."""
+
+    key: str
+    episode: str
+    line: str
+    tool: str
+    result: str
+    changed: dict[str, str] = field(default_factory=dict)
+    """Files of the agent's directory that it left, by path."""
+    seconds: float = 0.0
     at: float = 0.0
 
 
@@ -255,6 +286,8 @@ Event = (
     | Reworded
     | Tuned
     | Planned
+    | AgentStepped
+    | ToolRan
     | Summarised
     | EpisodeEnded
     | Credited

@@ -51,6 +51,8 @@ class EpisodeSettings:
     """Of a tree search: how much a kernel that was seldom built upon counts beside one that was fast."""
     instructions: Literal["list", "model"] = "list"
     """Who varies the instructions of an evolution: a fixed list, or the model, and then the list where its answer cannot be used."""
+    steps: int = 200
+    """Answers of an agent in one line, at most; its budget of kernels, tokens or seconds may end it sooner."""
     temperature: float = 1.0
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
@@ -70,7 +72,7 @@ class EpisodeSettings:
     def __post_init__(self) -> None:
         STRATEGIES.check(self.strategy)
         LANGUAGES.check(self.language)
-        for name in ("turns", "samples", "branch", "max_tokens"):
+        for name in ("turns", "samples", "branch", "steps", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):

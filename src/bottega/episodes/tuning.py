@@ -18,9 +18,9 @@ from bottega.compiler.knobs import Knobs, knobs_of
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
-from bottega.core.draft import Draft
 from bottega.core.errors import BottegaError, BudgetError
 from bottega.core.event import Tuned
+from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.node import SearchNode
 from bottega.episodes.writing import EpisodeSearch
@@ -55,9 +55,9 @@ async def tuned(search: EpisodeSearch, node: SearchNode) -> SearchNode:
         search.context.knob_memory.remember(found)
     if not found.source:
         return node
-    draft = Draft(found.source, f"{node.id} with {', '.join(found.chosen)}")
+    turn = Turn("write", "", source=found.source, summary=f"{node.id} with {', '.join(found.chosen)}")
     try:
-        better = await search.adopt(tuned_name(node.id), draft, KNOB_SEARCH, parent=node)
+        better = await search.submit(tuned_name(node.id), turn, node.id, node.scheme, author=KNOB_SEARCH)
     except BudgetError as error:
         search.ended = search.ended or str(error)
         return node

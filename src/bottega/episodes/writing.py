@@ -26,6 +26,7 @@ from bottega.core.errors import BottegaError, BudgetError
 from bottega.core.event import Drafted, Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
@@ -112,6 +113,8 @@ class EpisodeSearch:
     ended: str | None = None
     judging: dict[str, Any] = field(default_factory=dict)
     """What a strategy asks of every verdict beside the judge's own settings, such as a profile."""
+    traces: list[Trace] = field(default_factory=list)
+    """Of a strategy whose answers are not all kernels; others leave it empty, and each line of kernels is a trace."""
     _judging: dict[str, asyncio.Future[tuple[str, Verdict]]] = field(default_factory=dict)
 
     @property
@@ -128,19 +131,22 @@ class EpisodeSearch:
         """Write one kernel that sees the kernels before it, and judge it. `instruction`: what is asked of this one alone."""
         return await self._placed(name, await self._written(name, history, scheme, instruction))
 
-    async def adopt(self, name: str, draft: Draft, author: str, parent: SearchNode | None = None) -> SearchNode:
+    async def adopt(self, name: str, draft: Draft, author: str) -> SearchNode:
         """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
+        return await self.submit(name, Turn("write", "", source=draft.source, summary=draft.summary), author=author)
+
+    async def submit(
+        self, name: str, turn: Turn, parent: str | None = None, scheme: int = 0, *, author: str = "", step: str = ""
+    ) -> SearchNode:
+        """Judge a kernel that is there already: a draft of an author, or what an agent hands in at a step."""
         key = f"{self.episode}/write/{name}"
-        known = self.context.journal.done(key, Wrote)
-        if known is not None:
+        wrote = self.context.journal.done(key, Wrote)
+        if wrote is not None:
             self.context.budget.kernels += 1
-            return await self._placed(name, known)
-        self.context.budget.take_kernel()
-        above, scheme = (parent.id, parent.scheme) if parent is not None else (None, 0)
-        turn = Turn("write", "", source=draft.source, summary=draft.summary)
-        return await self._placed(
-            name, self.context.journal.write(Wrote(key, self.episode, name, above, scheme, turn, author=author))
-        )
+        else:
+            self.context.budget.take_kernel()
+            wrote = self.context.journal.write(Wrote(key, self.episode, name, parent, scheme, turn, author=author, step=step))
+        return await self._placed(name, wrote)
 
     async def _placed(self, name: str, wrote: Wrote) -> SearchNode:
         verdict = None

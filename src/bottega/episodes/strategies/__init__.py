@@ -18,5 +18,6 @@ STRATEGIES = Plugins(
         "critic": "bottega.episodes.strategies.critic:critic",
         "tree": "bottega.episodes.strategies.tree:tree",
         "scientist": "bottega.episodes.strategies.scientist:scientist",
+        "agent": "bottega.episodes.strategies.agent:agent",
     },
 )
