@@ -58,6 +58,14 @@ class InputSource:
         self.on_device = device != "cpu"
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
+        self._signs_kept: set[str] = set()
+        """Variants that leave signs as they were drawn: a task that takes logarithms has no answer to others."""
+
+    def keep_signs(self, variant: str) -> bool:
+        """Have a variant change sizes only from now on. False where it did already."""
+        known = variant in self._signs_kept
+        self._signs_kept.add(variant)
+        return not known
 
     def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
         """Fresh inputs. `take_in` moves them to another memory before the variant is applied, so that nothing large exists twice."""
@@ -80,7 +88,7 @@ class InputSource:
                 if kind != "fixed":
                     if drawn.home is None:  # the task may keep what it hands out
                         drawn.tensors[place] = drawn.tensors[place].clone()
-                    apply_variant(drawn.tensors[place], kind, variant)
+                    apply_variant(drawn.tensors[place], kind, variant, signed=variant not in self._signs_kept)
         return drawn
 
     def _call(self) -> Any:
@@ -138,11 +146,11 @@ def structure(tensor: torch.Tensor) -> str:
     return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
 
 
-def apply_variant(tensor: torch.Tensor, kind: str, variant: str) -> None:
-    """Change the values of `tensor` into a variant, in place and in pieces."""
+def apply_variant(tensor: torch.Tensor, kind: str, variant: str, *, signed: bool = True) -> None:
+    """Change the values of `tensor` into a variant, in place and in pieces. Unless `signed`, no value gets another sign."""
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     if kind == "symmetric":
-        _vary_symmetric(tensor, "mixed" if variant == "offset" else variant, wide)
+        _vary_symmetric(tensor, "mixed" if variant == "offset" else variant, wide, signed)
         return
     values = flat(tensor)
     spread = float(values[: 1 << 20].to(wide).std()) or 1.0
@@ -150,18 +158,18 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str) -> None:
         if variant == "offset":
             varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
-            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant)
+            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant, signed)
         piece.copy_(_fitting(varied, piece.dtype))
 
 
-def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype) -> None:
+def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype, signed: bool) -> None:
     """Some rows from the diagonal on, and with the same factors the columns that mirror them."""
     size = tensor.shape[-1]
     step = max(1, PIECE // (tensor.numel() // size))
     for start in range(0, size, step):
         rows = tensor[..., start : start + step, start:]
         height = rows.shape[-2]
-        factor = _factor(torch.empty(rows.shape, dtype=wide, device=tensor.device), variant)
+        factor = _factor(torch.empty(rows.shape, dtype=wide, device=tensor.device), variant, signed)
         corner = factor[..., :height]
         corner.copy_(torch.triu(corner) + torch.triu(corner, 1).transpose(-1, -2))
         columns = tensor[..., start + height :, start : start + height]
@@ -169,10 +177,10 @@ def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype) -> No
         columns.copy_(_fitting(columns.to(wide) * factor[..., height:].transpose(-1, -2), tensor.dtype))
 
 
-def _factor(like: torch.Tensor, variant: str) -> torch.Tensor:
+def _factor(like: torch.Tensor, variant: str, signed: bool) -> torch.Tensor:
     """Random factors of the shape and type of `like`. One draw of fifteen bits an element serves for sign and size."""
     bits = torch.randint(0, 1 << 15, like.shape, dtype=torch.int16, device=like.device)
-    signs = (bits & 1).to(like.dtype).mul_(2).sub_(1)
+    signs = (bits & 1).to(like.dtype).mul_(2).sub_(1) if signed else torch.ones_like(like)
     if variant == "mixed":
         return signs
     size = bits >> 1  # 0 … 16383

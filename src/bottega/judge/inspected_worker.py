@@ -12,7 +12,6 @@ import torch
 
 from bottega.core.errors import SandboxError
 from bottega.judge.arena import Arena
-from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
 from bottega.judge.output_presence import OutputPresence, scattered_regions
 from bottega.judge.retained_outputs import RetainedOutputs
@@ -111,17 +110,12 @@ class InspectedWorker(WorkerLink):
             raise RunnerFailed("died") from None
         return found is not None and retained.are(places, found)
 
-    def _read_presence(
-        self, returned: Message | None, expected: Sequence[torch.Tensor], options: CallOptions
-    ) -> OutputPresence:
-        """Stop the worker where it is, and read its outputs in its own memory."""
-        self.freeze(options.deadline())
+    def _read_presence(self, returned: Message | None, expected: Sequence[torch.Tensor]) -> OutputPresence:
+        """Read the outputs of the stopped worker in its own memory."""
         try:
-            presence = OutputPresence.read((returned or {}).get("where"), expected, self.control)
+            return OutputPresence.read((returned or {}).get("where"), expected, self.control)
         except SandboxError:
             raise RunnerFailed("died") from None
-        self.thaw()
-        return presence
 
     def _clear_outputs(self) -> None:
         """Fill the output area with bytes that are NaN in every floating type."""

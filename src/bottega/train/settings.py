@@ -101,6 +101,10 @@ class RolloutSettings(Section):
     """Rollouts of each scheme."""
     turns: Positive = 3
     """Kernels of a rollout, each seeing the ones before it."""
+    strategy: Literal["serial", "agent"] = "serial"
+    """How a rollout comes to its kernels: one answer each, or as an agent with tools, whose every answer is learned from."""
+    steps: Positive = 150
+    """Answers of an agent in a rollout, at most."""
     summaries: Count = 2
     """Summaries drawn from a winning trace."""
     skills: Count = 3
