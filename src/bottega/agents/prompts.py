@@ -27,12 +27,16 @@ _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))
 _TURN = frozenset(("title", "outcome", "summary", "diagnosis", "source"))
 _SELECT = frozenset(("task", "callgraph", "language", "device", "k", "skills"))
-_WRITE = frozenset(("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best"))
+_WRITE = frozenset(
+    ("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best", "instruction")
+)
 _SUMMARISE = frozenset(
     ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
 )
 _AGENT = frozenset(("files", "skills", "tools"))
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))
+_INSTRUCT = frozenset(("language", "device", "task", "instruction", "credit", "others"))
+_PLAN = frozenset(("task", "language", "device", "goal", "kernels", "notebook", "count"))
 
 PromptName = Role | Literal["agent"]
 PLACEHOLDERS: dict[PromptName, dict[str, frozenset[str]]] = {
@@ -40,6 +44,8 @@ PLACEHOLDERS: dict[PromptName, dict[str, frozenset[str]]] = {
     "write": {"system": _WRITE, "user": _WRITE, "skill": _SKILL, "turn": _TURN},
     "summarise": {"system": _SUMMARISE, "user": _SUMMARISE, "known": _HEADER, "turn": _TURN},
     "criticise": {"system": _CRITICISE, "user": _CRITICISE, "correct": frozenset(), "speed": frozenset()},
+    "instruct": {"system": _INSTRUCT, "user": _INSTRUCT},
+    "plan": {"system": _PLAN, "user": _PLAN, "kernel": frozenset(("name", "time", "source"))},
     "agent": {"system": _AGENT, "user": _AGENT, "plain": _AGENT},
 }
 """Which parts a role's file has, and what each may name. An agent's parts stand behind those of the writer; `plain` is for a model that is told of
@@ -49,6 +55,8 @@ NEEDED: dict[PromptName, tuple[str, ...]] = {
     "write": ("task",),
     "summarise": ("task", "best"),
     "criticise": ("ask", "source"),
+    "instruct": ("instruction",),
+    "plan": ("task", "notebook"),
     "agent": ("files",),
 }
 """A prompt without these asks for nothing."""

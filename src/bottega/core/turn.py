@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bottega.core.verdict import Verdict
 
-Role = Literal["select", "write", "summarise", "criticise"]
+Role = Literal["select", "write", "summarise", "criticise", "instruct", "plan"]
 
 
 @dataclass(frozen=True)

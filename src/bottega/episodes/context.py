@@ -27,6 +27,7 @@ from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.journal import EpisodeJournal, Kind
+from bottega.episodes.knob_memory import KnobMemory
 from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
@@ -39,6 +40,14 @@ class AsyncJudge(Protocol):
     """What an episode needs of a judge."""
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+class CandidateMeasure(Protocol):
+    """The cheap measuring mode: many candidates of one task side by side, without a sandbox between them."""
+
+    def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], *, rounds: int = 0, profiled: bool = True
+    ) -> list[Verdict | None]: ...
 
 
 @dataclass
@@ -54,9 +63,13 @@ class EpisodeContext:
     """Who writes kernels by rule before the model does, if anyone."""
     shared: Phases | None = None
     """Of the device on which the model draws, where the client does not tell it."""
+    measuring: CandidateMeasure | None = None
+    """Where knobs are tuned; None leaves it to the judge."""
+    knob_memory: KnobMemory = field(default_factory=KnobMemory)
 
     def __post_init__(self) -> None:
         self.phases = self.shared or share_device(self.client)
+        self.knob_memory.read(self.journal.events)
 
     def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""
