@@ -10,7 +10,6 @@ from episodes.agent_search import TASK, kernel, own_lease
 from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox
 from bottega.episodes.agent_tools import given_files
 
-
 pytestmark = pytest.mark.usefixtures("own_lease")
 __all__ = ["own_lease"]
 

@@ -173,7 +173,9 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     with serving(work, stop_at=4) as server:
         backbone = f"server:tiny@{server.url}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "episodes.agent_search", str(tmp_path / "run"), backbone], env=environment, start_new_session=True
+            [sys.executable, "-m", "episodes.agent_search", str(tmp_path / "run"), backbone],
+            env=environment,
+            start_new_session=True,
         )
         try:
             until(lambda: len(server.requests) == 5, seconds=120)
