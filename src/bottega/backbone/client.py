@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage, before_stop
 from bottega.backbone.ledger import MESSAGE_TOKENS
 from bottega.backbone.reply import ContextError
 from bottega.backbone.thinking import complete_within
@@ -57,7 +57,7 @@ class ChatClient:
     async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         prompt = sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
         completion = await self.backbone.chat(messages, fitted(sampling, prompt, self.context, self.name))
-        return Generation(completion.text, completion.usage, completion.stop_reason)
+        return Generation(before_stop(completion.text, sampling.stop), completion.usage, completion.stop_reason)
 
     async def close(self) -> None:
         await self.backbone.close()
@@ -80,7 +80,7 @@ class TokenClient:
         found = await complete_within(self.backbone, prompt_ids, fitting, self.thinking_tokens)
         drawn = found.answer
         return Generation(
-            text=self.backbone.tokenizer.decode(found.cut + drawn.output_ids),
+            text=before_stop(self.backbone.tokenizer.decode(found.cut + drawn.output_ids), sampling.stop),
             usage=Usage(len(prompt_ids), len(found.cut) + len(drawn.output_ids)),
             stop_reason=drawn.stop_reason,
             prompt_ids=prompt_ids + found.cut,

@@ -80,7 +80,7 @@ class EpisodeContext:
         self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
     ) -> Turn:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
-        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
+        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where), stop=settings.stop)
         answer = await self.client.generate(messages, sampling)
         turn = turn_of(role, messages, answer, read(answer.text))
         self.budget.spend(turn)

@@ -177,7 +177,7 @@ def _proved(
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
     sampler = AdmissionSampler(
         client, judge, inputs.prompts, inputs.device, inputs.language, proofs.folder / "kernels",
-        temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
+        temperature=settings.temperature, max_tokens=settings.max_tokens, stop=settings.stop, baseline=settings.baseline,
         judged_on=inputs.judge_device, shared=phases,
     )  # fmt: skip
 

@@ -126,6 +126,7 @@ def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
         select=chosen if skills else "none",  # type: ignore[arg-type]
         temperature=rollout.temperature,
         max_tokens=rollout.max_tokens,
+        stop=rollout.stop,
         style=inputs.prompts.style,
         summaries=rollout.summaries if skills else 0,
         margin=rollout.margin,
