@@ -7,10 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,9 @@ from test_rl import EXACT, measured, same, weights  # noqa: E402
 from tiny import one_thread  # noqa: E402, F401
 from toy_world import toy_config, toy_inputs  # noqa: E402
 
-from bottega.core.errors import BottegaError, UsageError  # noqa: E402
+from bottega.backbone import token_servers  # noqa: E402
+from bottega.backbone.reply import NoServerError  # noqa: E402
+from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Wrote  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl, rollout_engine, weight_transfer  # noqa: E402
@@ -70,15 +71,10 @@ def at(*ports: int) -> list[str]:
     return ["rollout.engine=server", "rollout.servers=" + json.dumps([f"http://127.0.0.1:{port}" for port in ports])]
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Callable[..., Path]:
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run by our own engine."""
-
-    def ran(*overrides: str) -> Path:
-        (tmp_path / "own").mkdir()
-        return run(tmp_path / "own", *overrides)
-
-    return ran
+    return run(tmp_path_factory.mktemp("own"))
 
 
 def asked(folder: Path, port: int) -> list[str]:
@@ -86,23 +82,22 @@ def asked(folder: Path, port: int) -> list[str]:
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("sync", ["adapter", "disk", "nccl"])
-def test_servers_draw_what_our_own_engine_draws(
-    sync: str, own: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two of them, with the weights of every step; a broadcast over gloo in place of NCCL."""
+def test_servers_draw_what_our_own_engine_draws(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them, with the weights of every step in each of three ways; a broadcast goes over gloo in place of NCCL."""
     monkeypatch.setattr(weight_transfer, "_join_by_vllm", lambda place: GlooGroup(place, 0))
     monkeypatch.setattr(rollout_engine, "_host", lambda: "127.0.0.1")
-    lora = ["model.lora.rank=8"] if sync == "adapter" else []
     ports = free_port(), free_port()
-    with serving(tmp_path, *((port, 0) for port in ports)):
-        there = run(tmp_path, *at(*ports), f"rollout.sync={sync}", *lora)
-    here = own(*lora)
-    close(measured(there), measured(here))
-    turns = [e.turn for e in read_events(there / "steps" / "000003") if isinstance(e, Wrote)]
-    assert {turn.policy_version for turn in turns} == {2} and all(turn.logprobs for turn in turns)
     routes = {"adapter": "/v1/load_lora_adapter", "disk": "/collective_rpc", "nccl": "/update_weights"}
-    assert all(asked(tmp_path, port).count(routes[sync]) == 3 for port in ports), "each server got each version once"
+    with serving(tmp_path, *((port, 0) for port in ports)):
+        for sync, route in routes.items():  # adapters first: the others change what they are added to
+            lora = ["model.lora.rank=8"] if sync == "adapter" else []
+            for place in (tmp_path / sync, tmp_path / "own"):
+                place.mkdir(exist_ok=True)
+            there = run(tmp_path / sync, *at(*ports), f"rollout.sync={sync}", *lora)
+            close(measured(there), measured(run(tmp_path / "own", *lora) if lora else own))
+            turns = [e.turn for e in read_events(there / "steps" / "000003") if isinstance(e, Wrote)]
+            assert {turn.policy_version for turn in turns} == {2} and all(turn.logprobs for turn in turns)
+            assert all(asked(tmp_path, port).count(route) == 3 for port in ports), "each server got each version once"
 
 
 def close(one: dict[str, dict[str, float]], other: dict[str, dict[str, float]]) -> None:
@@ -113,37 +108,27 @@ def close(one: dict[str, dict[str, float]], other: dict[str, dict[str, float]]) 
 
 
 @pytest.mark.rotates
-def test_a_server_that_is_killed_changes_nothing(own: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_server_that_is_killed_changes_nothing(own: Path, tmp_path: Path) -> None:
     """It dies in the middle of the second step; its requests go to the other."""
     ports = free_port(), free_port()
     with serving(tmp_path, (ports[0], 0), (ports[1], 24)) as (_, dying):
         there = run(tmp_path, *at(*ports), "rollout.sync=disk")
         assert dying.wait(5) == -signal.SIGKILL, "it was not killed"
-    here = own()
-    assert measured(there) == measured(here) and same(weights(there), weights(here))
+    assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
 @pytest.mark.rotates
 def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
-    own: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that comes back is given the newest weights; what was drawn before is not drawn again."""
-    monkeypatch.setattr(rollout_engine, "TokenServers", impatient())
+    monkeypatch.setattr(token_servers, "PATIENCE", 1.0)
     port = free_port()
-    with serving(tmp_path, (port, 40)), pytest.raises(BottegaError, match=r"none of the 1 rollout servers answers"):
+    with serving(tmp_path, (port, 40)), pytest.raises(NoServerError, match=r"none of the 1 rollout servers answers"):
         run(tmp_path, *at(port), "rollout.sync=disk")
     with serving(tmp_path, (port, 0)):
         there = run(tmp_path, *at(port), "rollout.sync=disk", resume=True)
-    here = own()
-    assert measured(there) == measured(here) and same(weights(there), weights(here))
-
-
-def impatient() -> Any:
-    from functools import partial
-
-    from bottega.backbone.token_servers import TokenServers
-
-    return partial(TokenServers, patience=1.0)
+    assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def read_completion(status: int, text: str, version: int, key_variable: str) -> 
     if finish in BROKEN_OFF:
         return Failure(UnreachableError, f"gave the answer up (finish_reason {finish!r})", "Look at the server's log.")
     ids, logprobs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
-    if not _all(ids, int) or not _all(logprobs, (int, float)) or len(ids) != len(logprobs):
+    if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not _numbers(ids, logprobs):
         return Failure(GarbageError, "sent an answer without the ids of its tokens, or without their log-probs", NO_IDS)
     if not ids or any(math.isnan(value) for value in logprobs):
         return Failure(GarbageError, "sent an answer without tokens, or with log-probs that are no numbers", "Look at its log.")
@@ -141,5 +141,6 @@ def read_completion(status: int, text: str, version: int, key_variable: str) -> 
     return TokenCompletion(tuple(ids), tuple(map(float, logprobs)), reason, version)
 
 
-def _all(values: Any, kind: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
+def _numbers(ids: list[Any], logprobs: list[Any]) -> bool:
+    whole = all(isinstance(token, int) and not isinstance(token, bool) for token in ids)
+    return whole and all(isinstance(value, float | int) for value in logprobs)

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import httpx
 
-from bottega.backbone.chat import TokenCompletion, TokenRequest
-from bottega.backbone.reply import UnreachableError
+from bottega.backbone.chat import TokenCompletion, Tokenizer, TokenRequest
+from bottega.backbone.reply import NoServerError, UnreachableError
 from bottega.backbone.token_server import TokenServer
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
@@ -42,20 +42,25 @@ class TokenServers:
 
     def __init__(
         self, name: str, tokenizer: HuggingFaceTokenizer, servers: Sequence[TokenServer], transfer: WeightTransfer,
-        *, timeout: float = 1800.0, patience: float = PATIENCE,
+        *, timeout: float = 1800.0,
     ) -> None:  # fmt: skip
         """`timeout`: seconds without a byte of an answer."""
         self.name, self.tokenizer, self.servers = name, tokenizer, list(servers)
+        self._ends = tokenizer.ends
         self.policy_version = -1
         self.lost: list[str] = []
         """What became of servers, one line each."""
-        self._transfer, self._timeout, self._patience = transfer, timeout, patience
+        self._transfer, self._timeout, self._patience = transfer, timeout, PATIENCE
+        self._gave_up = False
+        """No server came back: nobody waits for one again before the weights change."""
         self._changing = threading.RLock()
         self._loop = asyncio.new_event_loop()
         self._reviving: asyncio.Lock | None = None
         self._client: httpx.AsyncClient | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="token-servers", daemon=True)
         self._thread.start()
+
+    tokenizer: Tokenizer
 
     @property
     def engine(self) -> str:
@@ -73,14 +78,14 @@ class TokenServers:
         """Have all servers that can be reached draw by the weights as they are after `change`. Nothing may be drawn meanwhile."""
         with self._changing:
             change()
-            self.policy_version = version
+            self.policy_version, self._gave_up = version, False
             self._bring([server for server in self.servers if server.alive or server.is_up()])
             begun = time.monotonic()
             while not self._ready() and time.monotonic() - begun < self._patience:
                 time.sleep(1.0)
                 self._bring([server for server in self.servers if server.is_up()])
             if not self._ready():
-                raise UnreachableError(self._none_left())
+                raise NoServerError(self._none_left())
             return version
 
     async def close(self) -> None:
@@ -109,7 +114,7 @@ class TokenServers:
         for _ in range(TRIES):
             server = await self._chosen(request)
             try:
-                return await server.complete(client, request, self.tokenizer.ends, self.tokenizer.context)
+                return await server.complete(client, request, self._ends, self.tokenizer.context)
             except UnreachableError as error:
                 told = str(error)
             if server.alive and not await server.healthy(client):
@@ -135,11 +140,12 @@ class TokenServers:
     async def _revived(self) -> None:
         begun = time.monotonic()
         while not self._ready():
-            await asyncio.to_thread(self._bring_back)
-            if not self._ready():
-                if time.monotonic() - begun > self._patience:
-                    raise UnreachableError(self._none_left())
-                await asyncio.sleep(1.0)
+            if not self._gave_up:
+                await asyncio.to_thread(self._bring_back)
+            self._gave_up = self._gave_up or (not self._ready() and time.monotonic() - begun > self._patience)
+            if self._gave_up:
+                raise NoServerError(self._none_left())
+            await asyncio.sleep(0.0 if self._ready() else 1.0)
 
     def _bring_back(self) -> None:
         with self._changing:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.backbone.client import Client
+from bottega.backbone.reply import NoServerError
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill, SkillState
@@ -184,6 +185,8 @@ def _proved(
     def one(proof: Proof) -> Decision | BottegaError:
         try:
             return prove(proofs, proof, sampler.attempt, sampler.confirm, run=attempts.map)
+        except NoServerError:
+            raise
         except BottegaError as error:
             return error
 

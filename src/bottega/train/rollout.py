@@ -18,6 +18,7 @@ import torch
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.loading import LoadedModel
+from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
@@ -174,6 +175,8 @@ async def roll_out(
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
             return await run_episode(context, task, settings, episode_name(step, place, task))
+        except NoServerError:  # the run ends and is resumed: a step of what happened to be drawn would be another step
+            raise
         except BottegaError as error:
             return error
 

@@ -10,21 +10,23 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
 from bottega.backbone.chat import TokenBackbone
 from bottega.backbone.loading import LoadedModel
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.token_server import TokenServer
-from bottega.backbone.token_servers import TokenServers, WeightTransfer
 from bottega.backbone.vllm import VllmBackbone
 from bottega.backbone.weights import bare, plain_weights
 from bottega.core.errors import UsageError
 from bottega.train.learner import Learner
 from bottega.train.settings import Config
 from bottega.train.weight_transfer import AdapterTransfer, DiskTransfer, IpcTransfer, NcclTransfer
+
+if TYPE_CHECKING:
+    from bottega.backbone.token_server import TokenServer
+    from bottega.backbone.token_servers import TokenServers, WeightTransfer
 
 WEIGHTS = "rollout_weights"
 """The folder of a run that servers read weights from."""
@@ -47,8 +49,7 @@ def open_engine(config: Config, loaded: LoadedModel, learner: Learner, folder: P
     """Raises `UsageError` or `BackboneError` for what cannot be opened."""
     rollout, policy = config.rollout, learner.policy
     if rollout.engine == "server":
-        servers = [TokenServer(address) for address in rollout.servers]
-        return TokenServers(loaded.name, loaded.tokenizer, servers, _transfer(config, learner, servers, folder / WEIGHTS))
+        return _servers(config, loaded, learner, folder / WEIGHTS)
     if rollout.engine == "vllm":
         return _in_process(config, loaded, learner, folder / WEIGHTS)
     return LocalBackbone(
@@ -58,6 +59,16 @@ def open_engine(config: Config, loaded: LoadedModel, learner: Learner, folder: P
         dtype=policy.dtype if policy.device.type == "cuda" else None,
         adopt=learner.whole is not None,
     )
+
+
+def _servers(config: Config, loaded: LoadedModel, learner: Learner, folder: Path) -> TokenServers:
+    try:
+        from bottega.backbone.token_server import TokenServer
+        from bottega.backbone.token_servers import TokenServers
+    except ImportError as missing:
+        raise UsageError(f"answers from servers need {missing.name}: pip install 'bottega[server]'") from None
+    servers = [TokenServer(address) for address in config.rollout.servers]
+    return TokenServers(loaded.name, loaded.tokenizer, servers, _transfer(config, learner, servers, folder))
 
 
 def _in_process(config: Config, loaded: LoadedModel, learner: Learner, folder: Path) -> VllmBackbone:

@@ -17,15 +17,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from bottega.backbone.token_server import TokenServer
 from bottega.backbone.vllm import NamedWeights
 from bottega.core.errors import BackboneError
 from bottega.train.checkpoint import written_whole
+
+if TYPE_CHECKING:
+    from bottega.backbone.token_server import TokenServer
 
 CHUNK_BYTES = 2**30
 """Of one update by IPC, which holds a copy in the dtype that is sent."""
