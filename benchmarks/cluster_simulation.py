@@ -3,10 +3,10 @@
     PYTHONPATH=src python3 benchmarks/cluster_simulation.py
     PYTHONPATH=src python3 benchmarks/cluster_simulation.py --model 8B --gpus 8,64,512 --tasks-per-gpu 2
 
-An event simulation of one run: every rollout is a row of turns, each drawn by a server and judged by a judge, through one driver that writes prompts
-and reads answers; then the trainer. The times are in cluster_simulation_times.json, each with its source: measured, by arithmetic, or assumed. The batch
-grows with the GPUs (weak scaling), since a step of 16 tasks cannot fill 512. GPUs are split among servers, judges and trainer in the way that comes out best.
-Left out: failures, the summariser and its gate, checkpoints, and that the first turn of a task shares its prompt.
+An event simulation of one step: every rollout is a row of turns, each drawn by a server and judged by a judge, through one driver that writes
+prompts and reads answers; then the trainer. The times are in cluster_simulation_times.json, each with its source: measured, by arithmetic, or
+assumed. The batch grows with the GPUs (weak scaling), since a step of 16 tasks cannot fill 512. GPUs are split among servers, judges and trainer in
+the way that comes out best. Left out: failures, the summariser and its gate, checkpoints, and that the answers to a task share their prompt.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def simulate(cluster: Cluster, tasks: int, rollouts: int, turns: int, seed: int 
     def ask(turn: int) -> Callable[[float], None]:
         def begin(now: float) -> None:
             nonlocal tokens
-            length = math.ceil(answer["tokens"] * source.lognormvariate(0, answer["spread"]))
+            length = min(math.ceil(answer["tokens"] * source.lognormvariate(0, answer["spread"])), answer["most"])
             tokens += answer["prompt_tokens"] + length
             server = min(range(cluster.servers), key=load.__getitem__)
             load[server] += 1
@@ -198,10 +198,20 @@ def main(
     turns: int = 3,
 ) -> None:
     sizes = [int(each) for each in gpus.split(",")]
-    print(
-        "| way | GPUs | servers, judges, trainers | s a step | answers/s | of linear | rollouts s | update s | deal s | weights s | servers | judges | driver |"
-    )
-    print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    columns = [
+        "way",
+        "GPUs",
+        "servers, judges, trainers",
+        "s a step",
+        "answers/s",
+        "of linear",
+        "rollouts s",
+        "update s",
+        "deal s",
+        "weights s",
+    ]
+    print("| " + " | ".join([*columns, "servers", "judges", "driver"]) + " |")
+    print("|---|---:|---|" + "---:|" * 10)
     for name, how in WAYS.items():
         first = 0.0
         for size in sizes:
