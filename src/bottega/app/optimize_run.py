@@ -91,6 +91,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             temperature=temperature_for(backbone, settings.samples * settings.turns, settings.temperature),
             likeliest_first=likeliest_first(backbone, settings.temperature),
             max_tokens=answer_tokens(backbone, settings.max_tokens),
+            stop=settings.stop,
             style=style,
             drafts=draft_count(backbone, settings.kernels, settings.drafts),
             answers=policy_for(resample_count(style, settings.resamples)),

@@ -184,6 +184,7 @@ class BenchSettings(WritingSettings):
             unproved=not self.proved_only,
             temperature=1.0 if self.temperature is None else self.temperature,
             max_tokens=self.max_tokens or 0,
+            stop=self.stop,
             style=self.style or "compact",
             answers=policy_for(self.resamples or 0),
             seed=self.seed or 0,
@@ -200,6 +201,7 @@ class BenchSettings(WritingSettings):
             names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
                      "style", "seed")  # fmt: skip
             writing = {name: getattr(self, name) for name in names}
+            writing |= {"stop": self.stop} if self.stop else {}
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {
                 "redraws": self.resamples,
