@@ -3,9 +3,10 @@
     python benchmarks/strategies.py run builtin:star_relu builtin:swiglu --kernels 8 --out runs/strategies
     python benchmarks/strategies.py table runs/strategies
 
-`run` is `bottega bench … strategy=X` for each X, with as many kernels for all; run again, it goes on. The same text has the same
-verdict in all. `table` reads the run directories. What counts of a task is what its user would keep: the surest kernel that was found within the budget if it is surely faster than eager, else eager itself.
-Tokens and seconds are cut at what the strategy that spent least had spent on that task, so that each column gives everyone as much.
+`run` is `bottega bench … strategy=X` for each X, with as many kernels for all; run again, it goes on. The same text has the same verdict in all.
+`table` reads the run directories. What counts of a task is what its user would keep: the surest kernel that was found within the budget if it is
+surely faster than eager, else eager itself. Tokens and seconds are cut at what the strategy that spent least had spent on that task, so that each
+column gives everyone as much.
 """
 
 from __future__ import annotations
