@@ -140,22 +140,24 @@ def arm(
     if name == SFT:
         print(f"{name}: {_by_compiler(folder, model, device, late, settings.split())} steps, {time.monotonic() - begun:.0f} s")
         return
-    run = folder / name
-    if (run / CONFIG).exists():
-        config = resumed_config("rl", run)
-    else:
-        own = [
-            f"model.name={model}",
-            f"model.device={device}",
-            f"data.tasks={json.dumps([str(folder / KEPT)])}",
-            f"rollout.judge_workers={workers}",
-        ]
-        preset = "one-gpu" if device.startswith("cuda") else None
-        config = read_config("rl", preset, None, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()])
-    ended = train_rl(
-        config, run, resume=(run / CONFIG).exists(), on_event=_tell, stop=lambda: time.monotonic() - begun > seconds
+    own = [
+        f"model.name={model}",
+        f"model.device={device}",
+        f"data.tasks={json.dumps([str(folder / KEPT)])}",
+        f"rollout.judge_workers={workers}",
+    ]
+    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late)
+
+
+def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool]) -> None:
+    """RL as `bottega train` has it, until it is late. A run that is there goes on."""
+    begun, known = time.monotonic(), (run / CONFIG).exists()
+    preset = "one-gpu" if device.startswith("cuda") else None
+    config = resumed_config("rl", run) if known else read_config("rl", preset, None, settings)
+    ended = train_rl(config, run, resume=known, on_event=_tell, stop=late)
+    print(
+        f"{run.name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}"
     )
-    print(f"{name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}")
 
 
 def _tell(event: RlEvent) -> None:
