@@ -28,6 +28,7 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
+from batching_judge import trusted_inputs
 from choice_distil import write_rows
 from choice_sweep import rows_of
 from edge_data import (
@@ -55,6 +56,7 @@ from bottega.train.config import read_config
 from bottega.train.learner import Learner
 from bottega.train.rl import RlEvent
 from bottega.train.rl import train as train_rl
+from bottega.train.rollout import open_inputs
 from bottega.train.run_directory import CHECKPOINTS, CONFIG, MODEL, resumed_config
 from bottega.train.sft import load_for_training, sft
 
@@ -130,6 +132,7 @@ def arm(
     device: Device = "cuda",
     workers: Workers = 12,
     settings: Annotated[str, typer.Option(help="Further settings of the training, separated by spaces.")] = "",
+    trusted: Annotated[bool, typer.Option("--trusted", help="Judge without isolation: more steps in the same time.")] = False,
 ) -> None:
     """Train one arm for so long."""
     begun, model = time.monotonic(), model or str(folder / COLD / "model")
@@ -146,15 +149,15 @@ def arm(
         f"data.tasks={json.dumps([str(folder / KEPT)])}",
         f"rollout.judge_workers={workers}",
     ]
-    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late)
+    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late, trusted)
 
 
-def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool]) -> None:
+def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool], trusted: bool = False) -> None:
     """RL as `bottega train` has it, until it is late. A run that is there goes on."""
     begun, known = time.monotonic(), (run / CONFIG).exists()
     preset = "one-gpu" if device.startswith("cuda") else None
     config = resumed_config("rl", run) if known else read_config("rl", preset, None, settings)
-    ended = train_rl(config, run, resume=known, on_event=_tell, stop=late)
+    ended = train_rl(config, run, resume=known, inputs=trusted_inputs if trusted else open_inputs, on_event=_tell, stop=late)
     print(
         f"{run.name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}"
     )

@@ -4,7 +4,7 @@ drawn anew after each round (DAgger); then turns in a row are held against sampl
 The control is trained on the same answers to the same tasks as often, without a wrong attempt in the prompt. Stages, because a GPU may be lent for
 minutes: each goes on where it was cut. `edge_data.py` makes the tasks.
 
-    PYTHONPATH=src python3 benchmarks/repair.py cold edge --count 1000 --epochs 2                   # a model that is right on some of them
+    PYTHONPATH=src python3 benchmarks/repair.py cold edge --count 1000 --epochs 10                  # a model that is right on some of them
     PYTHONPATH=src python3 benchmarks/repair.py draw edge --round 1 --skip 1000 --model local:edge/cold/model
     PYTHONPATH=src python3 benchmarks/repair.py train edge repair --round 1 --skip 1000 --model local:edge/cold/model
     PYTHONPATH=src python3 benchmarks/repair.py train edge control --round 1 --skip 1000 --model local:edge/cold/model
@@ -66,12 +66,20 @@ Settings = Annotated[str, typer.Option(help="Further settings of `bottega sft`, 
 
 @app.command()
 def cold(
-    folder: Folder, device: Device = "cuda", count: Limit = 0, epochs: int = 2, model: Model = "embedded:base", settings: Settings = "",
-) -> None:  # fmt: skip
+    folder: Folder,
+    device: Device = "cuda",
+    count: Limit = 0,
+    epochs: int = 10,
+    model: Model = "embedded:base",
+    name: Annotated[
+        str, typer.Option(help="Of its folder here: several may be tried, until one is right on a third to two thirds.")
+    ] = COLD,
+    settings: Settings = "data.batch_tokens=32768",
+) -> None:
     """Teach a plain model the compiler's answers, too briefly to be right always."""
     path = folder / f"{COLD}.jsonl"
     write_rows(path, [chat_row(row["prompt"], row["answer"]) for row in split_of(folder, False, count)])
-    _train(sft_command(path, folder / COLD, model, device, epochs, ["optimiser.lr=5e-4", *settings.split()]))
+    _train(sft_command(path, folder / name, model, device, epochs, ["optimiser.lr=5e-4", *settings.split()]))
 
 
 @app.command()
