@@ -1,7 +1,7 @@
 """The trusted judge for an RL experiment: kernels that come together for one task are judged in one go, without isolation, several times as quickly.
 
-Not for `bottega train`, whose rewards are the judge's own: a model that finds out what its reward does not look at will use it. Here figures come from
-tasks that are set aside and from answers that are judged again.
+Not for `bottega train`, whose rewards are the judge's own: a model that finds out what its reward does not look at will use it. Here the figures come
+from tasks that are set aside, and greedy answers to them are judged again with isolation.
 """
 
 from __future__ import annotations

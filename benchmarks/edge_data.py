@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -43,10 +44,11 @@ from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.data.answers import written
 from bottega.judge.device_facts import device_facts
+from bottega.judge.judge import Judge
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.tasks.synth import synthesise
 
-TASKS, VERDICTS = "tasks.jsonl", "verdicts.jsonl"
+TASKS, VERDICTS, ISOLATED = "tasks.jsonl", "verdicts.jsonl", "isolated.jsonl"
 LONGEST_MS, LONGEST_CHARACTERS = 1.2, 4000
 ONE_IN = 6
 """Of the combinations of operators one is set aside."""
@@ -172,40 +174,55 @@ def _read(text: str, source: str) -> tuple[str, str]:
 # verdicts
 
 
-def known_verdicts(folder: Path) -> Verdicts:
-    return {(row["task"], row["candidate"]): Verdict.from_json(row["verdict"]) for row in rows_of(folder / VERDICTS)}
+def known_verdicts(folder: Path, isolated: bool = False) -> Verdicts:
+    rows = rows_of(folder / (ISOLATED if isolated else VERDICTS))
+    return {(row["task"], row["candidate"]): Verdict.from_json(row["verdict"]) for row in rows}
 
 
 def judge_answers(
-    folder: Path, rows: Iterable[Row], by_task: dict[str, Row], device: str, workers: int, seconds: float
+    folder: Path,
+    rows: Iterable[Row],
+    by_task: dict[str, Row],
+    device: str,
+    workers: int,
+    seconds: float,
+    isolated: bool = False,
 ) -> Verdicts:
-    """Verdicts by task and candidate, of all that there are; those missing are judged, and none is begun after so many seconds."""
-    known = known_verdicts(folder)
+    """All verdicts that there are; those missing are judged, and none is begun after so many seconds. `isolated`: by the judge that takes every
+    kernel for hostile, and in a file of their own."""
+    known = known_verdicts(folder, isolated)
     wanted: dict[str, dict[str, Candidate]] = {}
     for row in rows:
         if row["source"]:
             candidate = Candidate(row["source"], "triton", by_task[row["task"]]["name"])
             if (row["task"], candidate.id) not in known:
                 wanted.setdefault(row["task"], {})[candidate.id] = candidate
+    if not wanted:
+        return known
     begun, lock, before = time.monotonic(), threading.Lock(), len(known)
-    with open(folder / VERDICTS, "a", encoding="utf-8") as file, TrustedJudge(device, workers=workers) as judge:
+    with ExitStack() as open_things:
+        file = open_things.enter_context(open(folder / (ISOLATED if isolated else VERDICTS), "a", encoding="utf-8"))
+        alone = open_things.enter_context(Judge(device, workers=workers, quick=True, timeout=25)) if isolated else None
+        together = open_things.enter_context(TrustedJudge(device, workers=workers)) if not isolated else None
 
-        def one(task: str) -> None:
+        def one(name: str) -> None:
             def keep(candidate: Candidate, verdict: Verdict) -> None:
                 with lock:
-                    known[task, candidate.id] = verdict
+                    known[name, candidate.id] = verdict
                     kept = {key: value for key, value in verdict.to_json().items() if key not in ("fingerprint", "profile")}
-                    file.write(json.dumps({"task": task, "candidate": candidate.id, "verdict": kept}) + "\n")
+                    file.write(json.dumps({"task": name, "candidate": candidate.id, "verdict": kept}) + "\n")
                     file.flush()
 
             if time.monotonic() - begun > seconds:
                 return
+            task = Task(by_task[name]["source"], by_task[name]["name"])
             try:
-                judge.judge_many(
-                    Task(by_task[task]["source"], by_task[task]["name"]), list(wanted[task].values()), keep, profiled=False
-                )
+                if together is not None:
+                    together.judge_many(task, list(wanted[name].values()), keep, profiled=False)
+                for candidate in wanted[name].values() if alone is not None else ():
+                    keep(candidate, alone.judge(task, candidate))
             except Exception as error:  # one task may not end the rest
-                log(f"{task}: {type(error).__name__}: {str(error)[:200]}")
+                log(f"{name}: {type(error).__name__}: {str(error)[:200]}")
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(one, wanted))

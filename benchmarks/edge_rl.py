@@ -207,6 +207,7 @@ def answer(
     seconds: Seconds = 100.0,
     tokens: Tokens = LONGEST_ANSWER,
     processes: Processes = 12,
+    isolated: Annotated[bool, typer.Option("--isolated", help="Judge the greedy answers again, with isolation.")] = False,
 ) -> None:
     """Answer the tasks that are set aside, and have the answers judged."""
     tasks = split_of(folder, True, limit)
@@ -216,28 +217,32 @@ def answer(
         with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
             found = answered(model or f"local:{folder / name / 'model'}", device, asked, tokens, pool)
         write_rows(path, [{**row, "sample": one.seed} for row, one in zip(found, asked)])
-    judge_answers(folder, rows_of(path), by_task, device, workers, seconds)
-    print("\n".join(table(_judged(folder))))
+    chosen = [row for row in rows_of(path) if not isolated or not row["sample"]]
+    judge_answers(folder, chosen, by_task, device, workers, seconds, isolated)
+    print("\n".join(table(_judged(folder, isolated))))
 
 
 @app.command()
 def report(folder: Folder) -> None:
     """Print what there is, and the arms against each other."""
-    found = _judged(folder)
-    print("\n".join([*table(found), "", *contrasts(found)]))
+    for isolated in (False, True):
+        found = _judged(folder, isolated)
+        title = "Judged with isolation, greedy answers alone:" if isolated else "Judged without isolation:"
+        print("\n".join([title, "", *table(found), "", *contrasts(found), ""]))
 
 
 Scores = dict[str, dict[str, tuple[float, float]]]
 """By arm and task: whether the greedy answer is right, and the share of all samples that are."""
 
 
-def _judged(folder: Path) -> Scores:
-    verdicts = known_verdicts(folder)
+def _judged(folder: Path, isolated: bool = False) -> Scores:
+    verdicts = known_verdicts(folder, isolated)
     found: Scores = {}
     for path in sorted(folder.glob("answers-*.jsonl")):
         right: dict[str, dict[int, bool | None]] = {}
         for row in rows_of(path):
-            right.setdefault(row["task"], {})[row["sample"]] = is_right(row, verdicts)
+            if not isolated or not row["sample"]:
+                right.setdefault(row["task"], {})[row["sample"]] = is_right(row, verdicts)
         whole = {
             task: [bool(each[number]) for number in sorted(each)] for task, each in right.items() if None not in each.values()
         }
