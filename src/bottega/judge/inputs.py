@@ -25,6 +25,9 @@ PLACE_FACTOR = 0x5851F42D4C957F2D
 """Odd and large, so that places have numbers far apart (`digest`)."""
 PIECE = 1 << 24
 """Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
+DIGESTED_PIECE = 1 << 22
+"""The same of a digest: three times as many words of eight bytes are held meanwhile, beside the inputs, and kept by the allocator when the first
+outputs come. They made the controller's peak of a task of 1 GB 0.3 GB larger than that of any other step."""
 
 
 @dataclass
@@ -221,8 +224,9 @@ def digest(tensor: torch.Tensor) -> tuple[tuple[int, ...], int]:
     words = flat_bytes(tensor)
     width = next(word for word in (torch.int64, torch.int32, torch.int16, torch.uint8) if words.numel() % word.itemsize == 0)
     sums = []
-    for number, piece in enumerate(words.view(width).split(PIECE)):
-        places = torch.arange(number * PIECE, number * PIECE + piece.numel(), device=tensor.device)
+    for number, piece in enumerate(words.view(width).split(DIGESTED_PIECE)):
+        first = number * DIGESTED_PIECE
+        places = torch.arange(first, first + piece.numel(), device=tensor.device)
         sums.append((piece.long() * (places * PLACE_FACTOR + 1)).sum())  # wraps, which does no harm
     return tuple(tensor.shape), int(torch.stack(sums).sum())  # read once: each number waits for a time slice of a shared GPU
 

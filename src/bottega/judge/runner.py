@@ -24,7 +24,7 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.output_presence import OutputPresence
+from bottega.judge.output_presence import OutputPresence, claimed_places
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
@@ -144,12 +144,13 @@ class Runner(InspectedWorker):
         self._send({"go": nonce, **message}, deadline)
         returned = self._wait_for("returned", nonce, poison, options.delivery_hold_ns, options)
         poisoned = time.perf_counter_ns()
+        where = claimed_places(returned.get("where")) if returned is not None else None
         presence: OutputPresence | None = None
         wanted: Sequence[torch.Tensor] = ()
         if look is not None and self.reads_memory:
             self.freeze(options.deadline())
             wanted = look()
-            presence = self._read_presence(returned, wanted)
+            presence = self._read_presence(where, wanted)
             self.thaw()
         self._send({"deliver": shift, "strides": options.strides, "keep": keep}, options.deadline())
         if returned is None:
@@ -199,7 +200,7 @@ class Runner(InspectedWorker):
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
             absent=absent,
-            where=returned.get("where") if returned is not None else None,
+            where=where,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
             waited_preparing_ns=waited_preparing,

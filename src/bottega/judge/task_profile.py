@@ -310,7 +310,7 @@ def _first_times(
             first = record
         if number == 1:
             held = eager.retained is not None and eager.reads_memory
-            same_place = held and any(one == two for one, two in zip(first.where, record.where) if one[0])
+            same_place = held and any(one == two for one, two in zip(first.where or (), record.where or ()) if one[0])
             profile.reuses_outputs = eager.retained_was_altered(record.specs, options.strides, options.deadline()) or same_place
             profile.writes_memory = held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(record)
             if profile.large:

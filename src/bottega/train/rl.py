@@ -14,14 +14,14 @@ import asyncio
 import resource
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bottega.backbone.client import TokenClient
-from bottega.backbone.local import LocalBackbone
+from bottega.backbone.vllm import VllmBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
@@ -53,6 +53,7 @@ from bottega.train.rollout import (
     tasks_of_step,
     within_band,
 )
+from bottega.train.rollout_engine import open_engine
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
@@ -162,7 +163,7 @@ class RlRun:
         self.reward = reward_of(config)
         self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
-        require_memory(loaded.model.config, config, self.ranks)
+        require_memory(loaded.model.config, config, self.ranks, rollouts=config.rollout.engine == "own")
         self.learner = Learner.begin(
             config,
             loaded.model,
@@ -176,14 +177,7 @@ class RlRun:
         self.shares: dict[str, float] = {}
         """Of each task that was drawn the share of its kernels that were right, last time."""
         self.busy = BusyShares()
-        policy = self.learner.policy
-        self.backbone = LocalBackbone(
-            replace(loaded, model=self.learner.shown),
-            slots=config.rollout.slots,
-            cache_tokens=config.rollout.cache_tokens,
-            dtype=policy.dtype if policy.device.type == "cuda" else None,
-            adopt=self.learner.whole is not None,
-        )
+        self.backbone = open_engine(config, loaded, self.learner, folder)
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
@@ -235,6 +229,8 @@ class RlRun:
         # Kernels of the next step may be timed meanwhile: on one device the trainer takes turns with them, as the decoder does.
         with self.phases.generating() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
+                if isinstance(self.backbone, VllmBackbone):
+                    self.backbone.rest()
                 batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
                 chosen = own_answers(rollouts.episodes, self.reward)
                 learned, note = learn_batch(self.learner, batch, number, self.steps, chosen)
