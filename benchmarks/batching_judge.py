@@ -49,7 +49,7 @@ class BatchingJudge:
         problems: list[str] = []
 
         def judged() -> dict[str, Verdict | None]:
-            found = self._trusted.judge_many(task, list(distinct.values()), on_problem=problems.append, profiled=False)
+            found = self._trusted.judge_many(task, list(distinct.values()), on_problem=problems.append)
             return dict(zip(distinct, found))
 
         try:

@@ -22,7 +22,7 @@ class Trusted:
     def __init__(self) -> None:
         self.asked: list[tuple[str, list[str]]] = []
 
-    def judge_many(self, task: Task, candidates: list[Candidate], on_problem: Any, profiled: bool) -> list[Verdict | None]:
+    def judge_many(self, task: Task, candidates: list[Candidate], on_problem: Any) -> list[Verdict | None]:
         self.asked.append((task.name, [one.source for one in candidates]))
         if any(one.source == "lost" for one in candidates):
             on_problem("the worker died")
