@@ -153,10 +153,13 @@ def _text(value: Any) -> str:
     if isinstance(value, View):
         return value.text
     if isinstance(value, tuple):
-        inside = ", ".join(_text(item) for item in value)
+        inside = ", ".join(f"({_text(item)})" if isinstance(item, tuple) else _text(item) for item in value)
         return f"{inside}," if len(value) == 1 else inside
     if isinstance(value, list):
-        return "[" + ", ".join(_text(item) for item in value) + "]"
+        return "[" + _text((*value, None)).removesuffix(", None") + "]" if value else "[]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
+        items = (
+            f"{key!r}: ({_text(item)})" if isinstance(item, tuple) else f"{key!r}: {_text(item)}" for key, item in value.items()
+        )
+        return "{" + ", ".join(items) + "}"
     return repr(value)
