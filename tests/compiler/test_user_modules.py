@@ -9,6 +9,7 @@ import pytest
 import torch
 from modules_in_cpp import module
 
+from bottega.compiler import row_chunks
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.core.arguments import read_arguments
@@ -70,6 +71,9 @@ MODULES = {
         "torch.randn(3, 7, 4), torch.randn(1, 3, 6), torch.randn(1, 3, 6)",
         "x, h, c",
         "self.r = nn.LSTM(4, 6, batch_first=True)",
+    ),
+    "rotated_in_another_order": module(
+        "x * c + torch.cat((-x[..., 4:], x[..., :4]), -1) * c", "torch.randn(2, 5, 4, 8).transpose(1, 2), torch.randn(5, 8)", "x, c"
     ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
@@ -157,3 +161,36 @@ def test_a_scripted_function_is_read_from_the_task() -> None:
     scripted = "@torch.jit.script\ndef scripted(x):\n    return x * torch.erf(x / 1.4)\n\n\nclass Model"
     source = module("scripted(x)").replace("class Model", scripted)
     assert DraftCompiler(1).build(Task(source, "scripted"), "cpp").steps
+
+
+LOSS = "F.cross_entropy(self.head(x){cut}.reshape(-1, 50){cast}, y{labels}.reshape(-1))"
+
+
+@pytest.mark.parametrize(("cut", "labels"), [("", ""), ("[:, :-1]", "[:, 1:]")], ids=["all", "all_but_the_last"])
+def test_logits_that_no_cache_holds_are_made_some_rows_at_a_time(
+    cut: str, labels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", 1000)
+    source = module(
+        LOSS.format(cut=cut, cast=".float()", labels=labels),
+        "torch.randn(4, 6, 16), torch.randint(0, 50, (4, 6))",
+        "x, y",
+        "self.head = nn.Linear(16, 50)",
+    )
+    step = DraftCompiler(1).build(Task(source, "loss"), "cpp").steps[0]
+    assert "for start in range(0, " in step.candidate.source and "(4, 6, 50)" not in step.candidate.source
+    wanted, got = _outputs(source, "loss", 0)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_logits_that_are_wanted_or_small_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("torch.randn(4, 6, 16), torch.randint(0, 50, (4, 6))", "x, y", "self.head = nn.Linear(16, 50)")
+    loss = LOSS.format(cut="", cast="", labels="")
+    assert "for start" not in DraftCompiler(1).build(Task(module(loss, *given), "small"), "cpp").steps[0].candidate.source
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", 1000)
+    both = module(f"({loss}, self.head(x))", *given)
+    assert _outputs(both, "both", 0)
+    returned = "(lambda h: (h, F.cross_entropy(h.reshape(-1, 50), y.reshape(-1))))(self.head(x))"
+    assert (
+        "for start" not in DraftCompiler(1).build(Task(module(returned, *given), "returned"), "cpp").steps[0].candidate.source
+    )

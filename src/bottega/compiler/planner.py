@@ -20,8 +20,9 @@ from bottega.compiler.layouts import as_returned, in_layout, in_order, with_head
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
-from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN, is_ours
+from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
+from bottega.compiler.planner_passes import CHUNKED_ROWS, LIBRARY_FUNCTIONS, OWN, is_ours
+from bottega.compiler.row_chunks import row_chunks
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -42,7 +43,11 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     kernels, handed_over = _unnamed(kernels, returned), lowered.returned
     if LIBRARY_FUNCTIONS.name not in passes:
         kernels, handed_over = as_returned(kernels, buffers, handed_over, lowered.layouts)
+    chunks: tuple[RowChunks, ...] = ()
+    if CHUNKED_ROWS in passes:
+        kernels, chunks = row_chunks(kernels, buffers, returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
+    used |= {name for chunk in chunks for name in chunk.filled}
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
     turned = [buffer for buffer in kept.values() if buffer.kind == "input" and buffer.strides]
@@ -51,7 +56,7 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
         kernels = [in_order(kernel) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
-    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over), lowered.inputs, layouts, shapes, cuts))
+    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over), lowered.inputs, layouts, shapes, cuts, chunks=chunks))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
