@@ -30,6 +30,7 @@ from bottega.episodes.backbone_defaults import (
     answer_tokens,
     draft_count,
     drafting_seconds,
+    knob_count,
     likeliest_first,
     prompt_style,
     resample_count,
@@ -70,6 +71,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
     """What the user did not say is chosen by the backbone and the device."""
     backbone, device, skills = settings.backbone, settings.device, settings.skills
     style = prompt_style(backbone, settings.style)
+    strategy = strategy_for(backbone, settings.strategy)
     return OptimizeRequest(
         subject=subject,
         settings=EpisodeSettings(
@@ -77,15 +79,20 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             language=choose_language(settings.language, device),
             baselines=parse_baselines(settings.baseline),
             precision=settings.precision,
-            strategy=strategy_for(backbone, settings.strategy),
+            strategy=strategy,
+            knobs=knob_count(strategy, settings.knobs),
+            exploration=settings.exploration,
+            instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,
             samples=settings.samples,
+            steps=settings.steps,
             schemes=settings.schemes if skills else 0,
             select="selector" if skills else "none",
             unproved=not settings.proved_only,
             temperature=temperature_for(backbone, settings.samples * settings.turns, settings.temperature),
             likeliest_first=likeliest_first(backbone, settings.temperature),
             max_tokens=answer_tokens(backbone, settings.max_tokens),
+            stop=settings.stop,
             style=style,
             drafts=draft_count(backbone, settings.kernels, settings.drafts),
             answers=policy_for(resample_count(style, settings.resamples)),

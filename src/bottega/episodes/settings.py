@@ -29,7 +29,7 @@ class EpisodeSettings:
     strategy: str = "serial"
     turns: int = 4
     samples: int = 2
-    """Rollouts of each scheme; width in a beam; islands in evolution."""
+    """Rollouts of each scheme; width in a beam; islands in evolution; kernels of one round in a tree and of a scientist."""
     schemes: int = 1
     """Selections sampled from the selector, beside the empty one."""
     empty_scheme: bool = True
@@ -44,11 +44,21 @@ class EpisodeSettings:
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
     branch: int = 2
-    """Children of one node in a beam."""
+    """Children of one node in a beam, and of one island in evolution; the most of a node in a tree, other than its root."""
+    knobs: int = 0
+    """Settings of its knobs that are measured of each right kernel before it is compared; 0 leaves kernels as they were written."""
+    exploration: float = 1.0
+    """Of a tree search: how much a kernel that was seldom built upon counts beside one that was fast."""
+    instructions: Literal["list", "model"] = "list"
+    """Who varies the instructions of an evolution: a fixed list, or the model, and then the list where its answer cannot be used."""
+    steps: int = 200
+    """Answers of an agent in one line, at most; its budget of kernels, tokens or seconds may end it sooner."""
     temperature: float = 1.0
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
     max_tokens: int = 2048
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer."""
     style: Literal["terse", "compact", "full"] = "compact"
     drafts: int = 0
     """Kernels that are written by rule before the model writes, where somebody is there to draw them. They count as the run's."""
@@ -64,14 +74,18 @@ class EpisodeSettings:
     def __post_init__(self) -> None:
         STRATEGIES.check(self.strategy)
         LANGUAGES.check(self.language)
-        for name in ("turns", "samples", "branch", "max_tokens"):
+        for name in ("turns", "samples", "branch", "steps", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
-        for name in ("drafts", "schemes", "skills", "retrieved", "summaries"):
+        for name in ("drafts", "knobs", "schemes", "skills", "retrieved", "summaries"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if not (math.isfinite(self.exploration) and self.exploration >= 0):
+            raise UsageError(f"exploration must be 0 or a positive number, not {self.exploration:g}")
+        if self.instructions not in ("list", "model"):
+            raise UsageError(f"instructions are varied by list or model, not {self.instructions!r}")
         if self.schemes == 0 and not self.empty_scheme:
             raise UsageError("no scheme is left: allow the empty one or ask for at least one selection")
 
@@ -85,7 +99,8 @@ class EpisodeSettings:
         return with_eager(self.baselines)
 
     def to_json(self) -> dict[str, Any]:
-        """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them."""
+        """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them, and
+        stop strings where there are any."""
         usual = self.answers == policy_for(self.answers.resamples)
-        settings = asdict(self)
+        settings = {name: value for name, value in asdict(self).items() if name != "stop" or value}
         return {**settings, "redraws": self.answers.resamples, "answers": None if usual else settings["answers"]}

@@ -14,14 +14,14 @@ import asyncio
 import resource
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bottega.backbone.client import TokenClient
-from bottega.backbone.local import LocalBackbone
+from bottega.backbone.vllm import VllmBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
@@ -43,10 +43,12 @@ from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rl_update import learn_batch
 from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
+from bottega.train.rollout_engine import open_engine
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
+from bottega.train.stages import episode_settings_of, own_answers, stage_of
 from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
 
 STEPS = 100
@@ -151,7 +153,7 @@ class RlRun:
         self.reward = reward_of(config)
         self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
-        require_memory(loaded.model.config, config, self.ranks)
+        require_memory(loaded.model.config, config, self.ranks, rollouts=config.rollout.engine == "own")
         self.learner = Learner.begin(
             config,
             loaded.model,
@@ -163,14 +165,7 @@ class RlRun:
         self.learned = 0
         """The last step that was learned from: the version of the newest weights."""
         self.busy = BusyShares()
-        policy = self.learner.policy
-        self.backbone = LocalBackbone(
-            replace(loaded, model=self.learner.shown),
-            slots=config.rollout.slots,
-            cache_tokens=config.rollout.cache_tokens,
-            dtype=policy.dtype if policy.device.type == "cuda" else None,
-            adopt=self.learner.whole is not None,
-        )
+        self.backbone = open_engine(config, loaded, self.learner, folder)
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
@@ -192,13 +187,14 @@ class RlRun:
             log.listeners.append(self.on_event)
             given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
+            settings = episode_settings_of(self.settings, stage_of(self.config.stages, number))
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
-                rollouts = wait(roll_out(context, tasks, self.settings, number))
+                rollouts = wait(roll_out(context, tasks, settings, number))
                 for again in range(self.config.rollout.replaced):
                     others = replacements(self.inputs.tasks, rollouts, self.reward, f"{self.config.data.seed}/{number}/{again}")
                     if others:
-                        rollouts += wait(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
+                        rollouts += wait(roll_out(context, others, settings, number, len(rollouts.tasks)))
         except BaseException:
             log.close()
             raise
@@ -217,8 +213,11 @@ class RlRun:
         # Kernels of the next step may be timed meanwhile: on one device the trainer takes turns with them, as the decoder does.
         with self.phases.generating() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
+                if isinstance(self.backbone, VllmBackbone):
+                    self.backbone.rest()
                 batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
-                learned, note = learn_batch(self.learner, batch, number, self.steps)
+                chosen = own_answers(rollouts.episodes, self.reward)
+                learned, note = learn_batch(self.learner, batch, number, self.steps, chosen)
         self.learned = number
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {

@@ -18,6 +18,7 @@ import torch
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.loading import LoadedModel
+from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
@@ -114,8 +115,9 @@ def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
         device=inputs.judge_device,
         language=inputs.language,
         baselines=(config.reward.baseline,),
-        strategy="serial",
+        strategy=rollout.strategy,
         turns=rollout.turns,
+        steps=rollout.steps,
         samples=rollout.samples if skills else rollout.samples * (rollout.schemes + 1),
         schemes=rollout.schemes if skills else 0,
         empty_scheme=True,
@@ -126,6 +128,7 @@ def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
         select=chosen if skills else "none",  # type: ignore[arg-type]
         temperature=rollout.temperature,
         max_tokens=rollout.max_tokens,
+        stop=rollout.stop,
         style=inputs.prompts.style,
         summaries=rollout.summaries if skills else 0,
         margin=rollout.margin,
@@ -173,6 +176,8 @@ async def roll_out(
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
             return await run_episode(context, task, settings, episode_name(step, place, task))
+        except NoServerError:  # the run ends and is resumed: a step of what happened to be drawn would be another step
+            raise
         except BottegaError as error:
             return error
 

@@ -69,6 +69,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
         forward.append(folded(f"{language.library}.{function.name}(", arguments, ")"))
         if (chunk := plan.chunk_until(place)) is not None:
             forward[opened:] = [chunk.loop(forward[opened:])]
+    forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     forward.append(f"return {plan.returns}")
     text = ""
     if functions:

@@ -49,6 +49,7 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
         _write(file, kernel)
         if (chunk := plan.chunk_until(place)) is not None:
             file.forward = [*before, chunk.loop(file.forward)]
+    file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     file.forward.append(f"return {plan.returns}")
     helpers = [NAN_HELPERS[name] for name in sorted(file.helpers)]
     imports = {"import triton", "import triton.language as tl", *file.imports} if file.functions else file.imports
