@@ -29,7 +29,6 @@ IDLE = 3
 
 
 async def agent(search: EpisodeSearch) -> None:
-    search.judging["profile"] = True
     await side_by_side(
         search,
         (_line(search, scheme, sample) for sample in range(search.settings.samples) for scheme in schemes_in_use(search)),
