@@ -22,6 +22,7 @@ from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
 from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
+from bottega.core.errors import LibraryError
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
 from bottega.episodes.attempts import attempts_of, totals_of
@@ -166,6 +167,18 @@ def test_skills_are_files_as_they_are(tmp_path: Path, library: Library) -> None:
         assert skill_markdown(card) in chat.asked[1].messages[-1].content
     found = chat.asked[3].messages[-1].content
     assert found.count("SKILL.md (protected)") > 1
+
+
+def test_skill_files_of_others_are_given_as_they_are(tmp_path: Path) -> None:
+    page = '---\nname: tiling\ndescription: "Tile the loops."\n---\n\n# Tiling\nIn any form.\n'
+    (tmp_path / "theirs/tiling").mkdir(parents=True)
+    (tmp_path / "theirs/tiling/SKILL.md").write_text(page)
+    chat = ScriptedChat([plain("read", path="skills/tiling/SKILL.md"), plain("finish")])
+    searched(tmp_path / "run", ChatClient(chat), skill_files=str(tmp_path / "theirs"))
+    assert "skills/tiling/SKILL.md: Tile the loops." in chat.asked[0].messages[1].content
+    assert page in chat.asked[1].messages[-1].content
+    with pytest.raises(LibraryError, match=r"no SKILL\.md"):
+        searched(tmp_path / "none", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "run"))
 
 
 @pytest.mark.slow
