@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from episodes.agent_search import TASK, kernel
+from episodes.agent_search import TASK, kernel, own_lease
 
 from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox
 from bottega.episodes.agent_tools import given_files
+
+pytestmark = pytest.mark.usefixtures("own_lease")
+__all__ = ["own_lease"]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from episodes.agent_search import TASK, kernel, searched
+from episodes.agent_search import TASK, kernel, own_lease, searched
 from episodes.tool_server import serving
 from waiting import until
 
@@ -33,6 +33,8 @@ from bottega.skills.agent_skills import folder_name, skill_markdown
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
+pytestmark = pytest.mark.usefixtures("own_lease")
+__all__ = ["own_lease"]
 TAMPER = "open('task.py', 'w').write('class Model: ...')\nopen('check.py', 'w').write('')\nprint('tampered')\n"
 
 
@@ -167,11 +169,13 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
         ("judge", {}),
         ("finish", {}),
     ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     with serving(work, stop_at=4) as server:
         backbone = f"server:tiny@{server.url}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "episodes.agent_search", str(tmp_path), backbone], env=environment, start_new_session=True
+            [sys.executable, "-m", "episodes.agent_search", str(tmp_path / "run"), backbone],
+            env=environment,
+            start_new_session=True,
         )
         try:
             until(lambda: len(server.requests) == 5, seconds=120)
@@ -180,10 +184,10 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
             process.wait()
         server.stop_at = None
         server.hold.set()
-        place = searched(tmp_path, open_backbone(backbone))
+        place = searched(tmp_path / "run", open_backbone(backbone))
         assert len(server.requests) == 5 + 4, "an answer that is in the log was asked for again"
         assert server.told[4] == "what was left", "a file that a program left before the kill is gone"
-    events = list(read_events(tmp_path))
+    events = list(read_events(tmp_path / "run"))
     assert [event.turn.tools for event in events if isinstance(event, AgentStepped)] == [(name,) for name, _ in work]
     assert [event.tool for event in events if isinstance(event, ToolRan)] == ["run"]
     assert [event.node for event in events if isinstance(event, Wrote)] == ["s0r0t0", "s0r0t1"]

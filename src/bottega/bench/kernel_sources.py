@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bottega.agents.prompts import Prompts
@@ -17,7 +17,7 @@ from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BudgetError
-from bottega.core.event import Event, Summarised, Wrote
+from bottega.core.event import Drafted, Event, Judged, Summarised, Wrote
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
@@ -127,7 +127,8 @@ def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, lan
     found: Sample = []
     for turn, attempt in enumerate(sorted(written, key=lambda attempt: _order(attempt.node.id))):
         node, answer, verdict = attempt.node, attempt.node.turn, attempt.node.verdict
-        turns = [answer, *beside.get(node.id, ())]
+        around = beside.get(node.id, _Beside())
+        turns = [answer, *around.turns]
         judging = 0.0 if verdict is None or attempt.same_as else verdict.stages_s.get("total", attempt.judging_s)
         kept = BenchAttempt(
             task=task,
@@ -139,7 +140,7 @@ def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, lan
             prompt_tokens=sum(one.prompt_tokens for one in turns),
             output_tokens=sum(one.output_tokens for one in turns),
             money=sum(one.cost for one in turns),
-            seconds=round(attempt.writing_s + judging, 3),
+            seconds=round(attempt.writing_s + judging + around.seconds, 3),
             skills=schemes[node.scheme].names if node.scheme in schemes else (),
             junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
             redrawn=answer.redrawn,
@@ -149,20 +150,28 @@ def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, lan
     return found
 
 
-def _beside_kernels(events: Sequence[Event]) -> dict[str, list[Turn]]:
-    """Answers that are no kernels (selections, advice, an agent's steps), by the next kernel in the log, or by the last: nothing that was paid for is
-    left out."""
-    found: dict[str, list[Turn]] = {}
-    waiting: list[Turn] = []
-    last = ""
+@dataclass
+class _Beside:
+    """What was done for a kernel beside writing and judging it: selections, advice, plans, an agent's steps and its programs."""
+
+    turns: list[Turn] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def _beside_kernels(events: Sequence[Event]) -> dict[str, _Beside]:
+    """By the next kernel in the log, or by the last: nothing that was paid for is left out."""
+    found: dict[str, _Beside] = {}
+    waiting, last = _Beside(), ""
     for event in events:
         if isinstance(event, Wrote):
             last = event.node
-            found[last], waiting = waiting, []
-        elif not isinstance(event, Summarised) and (turn := turn_of(event)) is not None:
-            waiting.append(turn)
+            found[last], waiting = waiting, _Beside()
+        elif not isinstance(event, Judged | Drafted | Summarised):
+            waiting.turns += filter(None, [turn_of(event)])
+            waiting.seconds += getattr(event, "seconds", 0.0)
     if last:
-        found[last] += waiting
+        found[last].turns += waiting.turns
+        found[last].seconds += waiting.seconds
     return found
 
 
