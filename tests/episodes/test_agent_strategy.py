@@ -20,11 +20,14 @@ from waiting import until
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
+from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
-from bottega.episodes.attempts import totals_of
+from bottega.episodes.attempts import attempts_of, totals_of
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.page import ReportTable
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
@@ -90,6 +93,14 @@ def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Pat
     assert place.context.budget.kernels == 1
     totals = totals_of(events)
     assert totals.calls == len(answers) and totals.tokens == place.context.budget.tokens > 0
+    (attempt,) = attempts_of(events, TASK.id)
+    assert sum(turn.prompt_tokens + turn.output_tokens for turn in attempt.turns) == totals.tokens, (
+        "the kernel's own cost is all of it"
+    )
+    ((kept, _),) = sample_of(events, TASK.id, TASK.id, 0, "cpp")
+    assert kept.prompt_tokens + kept.output_tokens == totals.tokens and kept.seconds >= attempt.beside_s > 0
+    (table,) = search_blocks(events, TASK.id, place.settings)
+    assert isinstance(table, ReportTable) and ("judge", "2") in table.rows and "5 answers, 1 line" in table.caption
 
 
 def test_budgets_and_turns_end_it(tmp_path: Path) -> None:
