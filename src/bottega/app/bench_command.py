@@ -32,7 +32,7 @@ WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "server", "cluster", "workers", "quiet", "json"}
 OF_WRITING = {
-    "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
+    "samples", "turns", "strategy", "steps", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "stop", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
 }  # fmt: skip
 

@@ -85,6 +85,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,
             samples=settings.samples,
+            steps=settings.steps,
             schemes=settings.schemes if skills else 0,
             select="selector" if skills else "none",
             unproved=not settings.proved_only,

@@ -42,7 +42,17 @@ from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rl_update import learn_batch
-from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
+from bottega.train.rollout import (
+    RlInputs,
+    Rollouts,
+    episode_settings,
+    open_inputs,
+    replacements,
+    roll_out,
+    shares_right,
+    tasks_of_step,
+    within_band,
+)
 from bottega.train.rollout_engine import open_engine
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
@@ -164,6 +174,8 @@ class RlRun:
         )
         self.learned = 0
         """The last step that was learned from: the version of the newest weights."""
+        self.shares: dict[str, float] = {}
+        """Of each task that was drawn the share of its kernels that were right, last time."""
         self.busy = BusyShares()
         self.backbone = open_engine(config, loaded, self.learner, folder)
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
@@ -189,6 +201,10 @@ class RlRun:
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             settings = episode_settings_of(self.settings, stage_of(self.config.stages, number))
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
+            band = self.config.rollout.band
+            tasks = (
+                within_band(given.tasks, tasks, self.shares, band, f"{self.config.data.seed}/{number}/band") if band else tasks
+            )
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = wait(roll_out(context, tasks, settings, number))
                 for again in range(self.config.rollout.replaced):
@@ -219,6 +235,7 @@ class RlRun:
                 chosen = own_answers(rollouts.episodes, self.reward)
                 learned, note = learn_batch(self.learner, batch, number, self.steps, chosen)
         self.learned = number
+        self.shares |= shares_right(rollouts)
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
             **rollout_metrics(rollouts.episodes, self.reward, self.reading),
@@ -272,6 +289,7 @@ class RlRun:
                 "policy_version": self.learned,
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
+                "shares": self.shares,
             }
             place = self.keeping.save(number, self.learner, state)
             told = self._publish(self.staged, number)
@@ -304,6 +322,7 @@ class RlRun:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
         self.keeping.load(saved, self.learner)
         self.learned = saved.step
+        self.shares = dict(saved.state.get("shares", {}))
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
         if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
             self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.rewards.selection import turn_rewards
-from bottega.train.rewards.verdict_reader import Reward
+from bottega.train.rewards.verdict_reader import Reward, judged
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
 from bottega.train.stopwatch import Judges
@@ -147,6 +147,32 @@ def tasks_of_step(tasks: Sequence[Task], step: int, count: int, seed: int) -> li
         random.Random(f"{seed}/{epoch}").shuffle(order)
         found.append(tasks[order[within]])
     return found
+
+
+def within_band(
+    tasks: Sequence[Task], chosen: Sequence[Task], shares: Mapping[str, float], band: tuple[float, float], seed: str
+) -> list[Task]:
+    """The chosen tasks; in place of those that were nearly always right, or nearly never, others that were not. Where there are none left, fewer."""
+    low, high = band
+
+    def fits(task: Task) -> bool:
+        return low <= shares.get(task.id, (low + high) / 2) <= high
+
+    kept, ids = [task for task in chosen if fits(task)], {task.id for task in chosen}
+    others = [task for task in tasks if task.id not in ids and fits(task)]
+    more = random.Random(seed).sample(others, min(len(chosen) - len(kept), len(others)))
+    return [*kept, *more] or list(chosen)
+
+
+def shares_right(rollouts: Rollouts) -> dict[str, float]:
+    """Of each task the share of its kernels that were right, of those that were judged."""
+    found: dict[str, list[bool]] = {}
+    for episode in rollouts.episodes:
+        turns = [turn for trace in episode.of("write") for turn in trace.turns if judged(turn)]
+        found.setdefault(episode.task_id, []).extend(
+            turn.verdict is not None and turn.verdict.outcome.accepted for turn in turns
+        )
+    return {task: sum(right) / len(right) for task, right in found.items() if right}
 
 
 def replacements(tasks: Sequence[Task], rollouts: Rollouts, reward: Reward, seed: str) -> list[Task]:

@@ -149,6 +149,8 @@ class RolloutSettings(Section):
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
     replaced: Count = 1
     """How often tasks whose answers all earned the same, from which nothing can be learned, are replaced by others in a step."""
+    band: tuple[Share, Share] | None = None
+    """A task comes again only while the share of its kernels that were right, last time, lies between these, such as [0.1, 0.9]."""
 
     @model_validator(mode="after")
     def _names_servers(self) -> RolloutSettings:
@@ -163,6 +165,10 @@ class RolloutSettings(Section):
         if self.summaries and self.turns < 2:
             raise ValueError(
                 "with one turn no kernel can beat an earlier one, so nothing is ever summarised: set turns to 2 or more, or summaries to 0"
+            )
+        if self.band is not None and (self.staleness or self.band[0] >= self.band[1]):
+            raise ValueError(
+                "band takes a lower share and a higher one, and needs staleness 0: it asks what the step before came to"
             )
         return self
 
