@@ -80,7 +80,6 @@ def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator
                 "knobs": 0,
                 "exploration": terms["exploration"],
                 "instructions": terms["instructions"],
-                "steps": terms["steps"],
             }  # of runs from when there was no such setting
             differing = differences({**before, **started.settings}, terms) if started else []
             if differing:
