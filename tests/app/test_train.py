@@ -76,7 +76,7 @@ def test_a_run_is_trained_and_drawn(trained: Path) -> None:
         (["skills.least_rounds=99"], "must not be above rounds"),
         (["--preset", "one-cpu"], "no preset is called"),
         (["--resume"], "no run to resume"),
-        (["--resume", "--preset", "paper"], "takes its settings from the run"),
+        (["--resume", "--preset", "davinci"], "takes its settings from the run"),
         (["data.tasks=[\"nowhere.py\"]", "model.device=cpu"], "no such file"),
     ],
 )  # fmt: skip

@@ -164,3 +164,12 @@ def test_fitness_of_a_bad_task_raises_the_same_line(judge: Judge) -> None:
         for word in words:
             assert word in str(raised.value)
         assert "\n" not in str(raised.value)
+
+
+def test_a_task_does_not_see_what_is_kept_for_others(judge: Judge) -> None:
+    """Its code runs in the controller: builds of other candidates and compiled baselines of other tasks are no business of its."""
+    cache = judge._pool.machine().cache
+    reaching = f"assert not os.path.exists({cache!r}), 'what is kept between runs'\n    return [torch.randn(8, 16)]"
+    task = Task(GOOD.replace("return [torch.randn(8, 16)]", reaching), name="reaching")
+    verdict = judge.judge(task, CANDIDATE, timed=False)
+    assert verdict.correct, verdict.diagnosis

@@ -45,7 +45,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_made_up_failure_is_a_failure(judge: Judge, name: str) -> None:
-    forged = f"import bottega.judge.worker as worker\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
+    forged = f"import bottega.judge.worker as worker\nworker.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
     verdict = judged(judge, forged)
     assert not verdict.outcome.accepted, verdict
     assert not verdict.correct
@@ -105,11 +105,38 @@ TensorSpec.to_json = lambda self: {SPECS[name]}
 @pytest.mark.parametrize("claim", ["10**400", "-10**400", "float('inf')", "'soon'", "None", "[]", "1"])
 def test_a_made_up_time_gains_nothing(judge: Judge, claim: str) -> None:
     forged = f"""
-from bottega.judge.call_timer import HostStopwatch
-HostStopwatch.elapsed = lambda self: {claim}
+from bottega.judge.call_timer import HostTimer
+HostTimer.elapsed = lambda self: {claim}
 {HONEST}"""
     verdict = judged(judge, forged, timed=True)
     assert verdict.outcome != "faster", verdict.diagnosis
+
+
+PLACES = {
+    "text": "[[str(where[0][0]), where[0][1]]]",
+    "strides of text": "[[where[0][0], [str(stride) for stride in where[0][1]]]]",
+    "no whole numbers": "[[where[0][0] + 0.5, where[0][1]]]",
+    "beyond numbers": "[[10**400, where[0][1]]]",
+    "a stride beyond numbers": "[[where[0][0], [10**30, 1]]]",
+    "before the start": "[[-1, where[0][1]]]",
+    "a nest": "[[[[]]]]",
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_made_up_address_is_a_place_where_nothing_is(judge: Judge, name: str) -> None:
+    forged = f"""
+import bottega.judge.worker as worker
+honest = worker.Channel.send
+
+def send(self, message, *rest):
+    where = message.get("where")
+    return honest(self, {{**message, "where": {PLACES[name]}}} if where else message, *rest)
+
+worker.Channel.send = send
+{HONEST}"""
+    verdict = judged(judge, forged)
+    assert verdict.outcome == "rejected", verdict.diagnosis
 
 
 def test_a_long_answer_is_the_candidate_s_fault_and_is_told_shortly(judge: Judge) -> None:

@@ -285,3 +285,19 @@ def test_a_digest_is_of_contents_and_their_order(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("empty", [torch.empty(0), torch.empty(3, 0, dtype=torch.int64)])
 def test_nothing_has_a_digest_too(empty: torch.Tensor) -> None:
     assert digest(empty) == digest(empty.clone())
+
+
+@pytest.mark.parametrize("variant", ["mixed", "spiked", "heavy"])
+def test_a_variant_that_keeps_signs_changes_sizes_alone(variant: str) -> None:
+    drawn = torch.rand(1 << 14) + 0.5
+    varied = drawn.clone()
+    apply_variant(varied, "free", variant, signed=False)
+    assert bool((varied > 0).all())
+    assert torch.equal(varied, drawn) == (variant == "mixed")
+
+
+def test_signs_are_kept_for_one_variant_at_a_time() -> None:
+    source = InputSource(lambda: [torch.rand(1 << 12)], "cpu")
+    assert source.keep_signs("spiked") and not source.keep_signs("spiked")
+    assert bool((source.draw("spiked").tensors[0] >= 0).all())
+    assert bool((source.draw("heavy").tensors[0] < 0).any())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -176,22 +175,29 @@ def test_nobody_is_blamed_where_other_processes_hold_the_gpu(
 
 
 @pytest.mark.rotates
-def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
-    """It fails in the first controller that draws its inputs, which leaves a mark where controllers may write."""
-    mark = os.path.join(admitting._pool.machine().cache, f"opened-once-{os.getpid()}")
-    once = f"""
+def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(
+    admitting: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds too little memory until it is to have the GPU alone."""
+    admission, environment = admitting._pool.admission, admitting._pool.machine().environment
+    assert admission is not None
+    require_whole_gpu = admission.require_whole_gpu
+
+    def leave_room(admitted: AdmittedTask) -> None:
+        del environment["TASK_RUNS_SHORT"]
+        require_whole_gpu(admitted)
+
+    monkeypatch.setattr(admission, "require_whole_gpu", leave_room)
+    monkeypatch.setitem(environment, "TASK_RUNS_SHORT", "1")
+    short = f"""
     made = torch.randn(64, 64)
-    if type(made) is torch.Tensor and not os.path.exists({mark!r}):
-        open({mark!r}, "w").close()
+    if type(made) is torch.Tensor and "TASK_RUNS_SHORT" in os.environ:
         {NO_MEMORY}
     return [made]
 """
-    source = task().source.replace("    return [torch.randn(64, 64)]\n", once)
-    try:
-        verdict = admitting.judge(Task(source, name="once"), candidate())
-        assert os.path.exists(mark)
-    finally:
-        Path(mark).unlink(missing_ok=True)
+    source = task().source.replace("    return [torch.randn(64, 64)]\n", short)
+    verdict = admitting.judge(Task(source, name="short"), candidate())
+    assert "TASK_RUNS_SHORT" not in environment
     assert verdict.correct, verdict.diagnosis
     assert admitting._pool.idle == []  # one that has the GPU alone is not kept
     assert sizes(admitting) == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from bottega.judge import output_comparison
-from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
+from bottega.judge.output_comparison import OutputComparison, index_text, nonfinite_elements, pattern, root_mean_square
 from bottega.judge.tensor_transport import dtype_name
 
 
@@ -311,3 +313,13 @@ def test_what_the_fused_kernel_gets_is_contiguous(monkeypatch: pytest.MonkeyPatc
     column = torch.randn(64, 32)[:, :1]
     OutputComparison("float32", "fp32", 1.0).feed_all(column.clone(), column.clone(), column)
     assert seen == [True, True, True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.complex64])
+def test_what_is_not_finite_is_counted_or_noticed(dtype: torch.dtype) -> None:
+    values = torch.ones(3, 5, dtype=dtype)
+    values[0, 0], values[2, 4] = math.inf, math.nan
+    assert int(nonfinite_elements(values, counted=True)) == 2
+    assert int(nonfinite_elements(values, counted=False)) == 1
+    assert int(nonfinite_elements(values[1:2], counted=True)) == int(nonfinite_elements(values[:0], counted=True)) == 0
+    assert int(nonfinite_elements(torch.ones(3, dtype=torch.int64), counted=True)) == 0

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from bottega.judge.output_presence import OutputPresence, scattered_regions
+from bottega.judge.output_presence import OutputPresence, claimed_places, scattered_regions
 from bottega.sandbox.control import ProcessControl
 
 
@@ -24,7 +24,7 @@ def where(*tensors: torch.Tensor) -> list[Any]:
 
 
 def seen(told: Any, *expected: torch.Tensor) -> OutputPresence:
-    return OutputPresence.read(told, expected, cast(ProcessControl, HereAndNow()))
+    return OutputPresence.read(claimed_places(told), expected, cast(ProcessControl, HereAndNow()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
@@ -45,7 +45,23 @@ def test_zeros_are_no_mask_with_few_marks() -> None:
     assert not seen(where(nothing), marks).matches([marks])
 
 
-@pytest.mark.parametrize("told", [None, [], [[0]], [["x", [1]]], [[-8, [1]]], [[1 << 70, [1]]], {"0": 1}, [[8, [1 << 80]]]])
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        [],
+        [[0]],
+        [["x", [1]]],
+        [["8", [1]]],
+        [[8.0, [1]]],
+        [[True, [1]]],
+        [[8, ["1"]]],
+        [[-8, [1]]],
+        [[1 << 70, [1]]],
+        {"0": 1},
+        [[8, [1 << 80]]],
+    ],
+)
 def test_what_makes_no_sense_is_not_there(told: Any) -> None:
     output = torch.randn(8)
     assert not seen(told, output).matches([output])
@@ -54,7 +70,9 @@ def test_what_makes_no_sense_is_not_there(told: Any) -> None:
 def test_a_caller_writes_all_over_the_outputs_and_nowhere_else() -> None:
     whole = torch.zeros(1 << 12, 3)
     outputs = [whole[:, 1], torch.zeros(2, 2), torch.zeros(())]
-    for address, length in scattered_regions(where(*outputs), outputs):
+    places = claimed_places(where(*outputs))
+    assert places is not None
+    for address, length in scattered_regions(places, outputs):
         ctypes.memset(address, 0xFF, length)
     assert float(whole[:, 1].isnan().float().mean()) > 0.2
     assert not whole[:, ::2].isnan().any()

@@ -54,3 +54,12 @@ def test_a_model_without_constants_leaves_nothing_to_guess() -> None:
         "torch.arange(width).float().log1p()", "torch.rand(width)"
     )
     assert Reference(source, "cpu", None).guessable == frozenset()
+
+
+def test_what_is_drawn_so_small_that_it_could_be_left_out_is_as_good_as_known() -> None:
+    source = SOURCE.replace("torch.eye(width)", "1e-6 * torch.randn(width, width)").replace(
+        "torch.arange(width).float().log1p()", "1 + 1e-5 * torch.randn(width)"
+    )
+    reference = Reference(source, "cpu", None)
+    assert reference.guessable == KNOWN
+    assert float(reference.random_state["mix"].abs().mean()) > 0.01

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bottega.judge import timing
+from bottega.judge import rounds, timing
 from bottega.judge.clocks import TimedPair
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, timed_call
@@ -42,12 +42,12 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[s
     taken = iter(batches)
     count = 0
 
-    def rounds(*_: object, **__: object) -> Rounds:
+    def one_batch(*_: object, **__: object) -> Rounds:
         nonlocal count
         count += 1
         return next(taken)
 
-    monkeypatch.setattr(timing, "run_rounds", rounds)
+    monkeypatch.setattr(timing, "run_rounds", one_batch)
     monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
     run: Any = SimpleNamespace(options=lambda: None)
     run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=0.0))
@@ -107,7 +107,7 @@ class Baseline:
     def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
         self.name, self.inner_ms, self.fails, self.calls = name, inner_ms, fails, 0
 
-    def run_call(self, drawn: object, options: object, keep: bool = False, look: object = ()) -> Any:
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: object = None) -> Any:
         self.calls += 1
         if self.fails:
             raise RunnerFailed(self.fails)
@@ -168,3 +168,45 @@ def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch:
     run.runner, run.found = None, {"violations": [], "trials": []}
     assert timing.TimingStage(run).run_timed_rounds([]) is True
     assert run.found["violations"] == [["output_reused", ""]]
+
+
+class Called:
+    """A runner that writes down when it is called, and asks for what it is compared with while its call is under way."""
+
+    device, reads_memory, retained = "cpu", True, None
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None) -> Any:
+        self.log.append(self.name)
+        if look is not None:
+            self.log.append("looked at")
+            look()
+        return SimpleNamespace(specs=[], settle_ns=0)
+
+    def output_views(self, specs: object) -> list[Any]:
+        return []
+
+
+def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would know by the time since its last call that nobody looks."""
+    log: list[str] = []
+    monkeypatch.setattr(rounds, "_inspect", lambda *_: "")
+    monkeypatch.setattr(rounds.secrets, "randbelow", lambda bound: 0)  # looks in every round
+    profile = SimpleNamespace(aliases=False, mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
+    runners = [Called(name, log) for name in ("eager", "compile", "candidate")]
+    rounds.run_rounds(
+        lambda variant: SimpleNamespace(variant=variant),  # type: ignore[arg-type, return-value]
+        None,  # type: ignore[arg-type]
+        {each.name: each for each in runners[:2]},  # type: ignore[misc]
+        runners[2],  # type: ignore[arg-type]
+        {"plain": []},
+        settings=SimpleNamespace(rounds=(1, 2), quick=True, timing_seconds=9.0),  # type: ignore[arg-type]
+        options=None,  # type: ignore[arg-type]
+        ahead=[],
+        profile=profile,  # type: ignore[arg-type]
+    )
+    first, second = log[: len(log) // 2], log[len(log) // 2 :]
+    assert sorted(first) == sorted(second) == ["candidate", "compile", "eager", "looked at"]
+    assert {each.index("candidate") < each.index("eager") for each in (first, second)} == {True, False}

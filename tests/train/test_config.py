@@ -13,15 +13,14 @@ from bottega.train.settings import Config
 
 
 @pytest.mark.parametrize("stage", ["sft", "rl"])
-@pytest.mark.parametrize("name", ["laptop", "one-gpu", "8b-lora", "8b-full", "paper"])
+@pytest.mark.parametrize("name", [*preset_names(PRESETS), "14b-full,davinci", "one-gpu,cuda-agent"])
 def test_presets_can_be_read(name: str, stage: Stage) -> None:
     config = read_config(stage, name)
-    assert name in preset_names(PRESETS)
     assert config.loss.normalise == ("tokens" if stage == "sft" else "answers")
 
 
 def test_the_papers_settings_are_the_papers() -> None:
-    rl, sft = read_config("rl", "paper"), read_config("sft", "paper")
+    rl, sft = read_config("rl", "14b-full,davinci"), read_config("sft", "14b-full,davinci")
     assert (rl.optimiser.lr, rl.optimiser.clip, rl.loss.clip_low, rl.loss.clip_high, rl.loss.kl) == (1e-6, 1.0, 0.2, 0.28, 0.0)
     assert (rl.rollout.schemes, rl.rollout.samples, rl.rollout.turns, rl.rollout.summaries, rl.rollout.tasks) == (
         3,
@@ -34,6 +33,19 @@ def test_the_papers_settings_are_the_papers() -> None:
     assert (rl.rejection.coverage.threshold, rl.rejection.coverage.width, rl.loss.constant) == (0.3, 0.1, 1000.0)
     assert (rl.advantage.weights.select, rl.advantage.weights.summarise, rl.reward.gamma) == (0.3, 0.5, 1.0)
     assert (sft.optimiser.lr, sft.data.batch_rows, sft.data.epochs, sft.data.longest) == (2e-5, 64, 4, 32768)
+
+
+def test_a_recipe_lies_over_a_machine_and_leaves_it_its_own() -> None:
+    config = read_config("rl", "one-gpu, kevin")
+    assert (config.reward.name, config.advantage.name, config.reward.gamma, config.optimiser.clip) == (
+        "kevin",
+        "grpo",
+        0.4,
+        0.05,
+    )
+    assert (config.model.device, config.data.pack_tokens) == ("cuda", 32768)
+    assert read_config("rl", "one-gpu,drkernel").rejection.mismatch.low == 0.98, "a decoder in bf16"
+    assert read_config("rl", "drkernel").rejection.mismatch.low == 0.999
 
 
 def test_one_gpu_waits_less_for_a_kernel_and_leaves_room_beside_the_model() -> None:

@@ -14,7 +14,7 @@ from bottega.train.memory import GIB, ROOM, ModelSize, least_ranks, memory_plan,
 
 QWEN3_8B = ModelSize(36, 4096, 12288, 32, 8, 128, 151936, tied=False)
 QWEN3_14B = ModelSize(40, 5120, 17408, 40, 8, 128, 151936, tied=False)
-PRESETS = [("8b-lora", QWEN3_8B, 1), ("8b-full", QWEN3_8B, 8), ("paper", QWEN3_14B, 16)]
+PRESETS = [("8b-lora", QWEN3_8B, 1), ("8b-full", QWEN3_8B, 8), ("14b-full,davinci", QWEN3_14B, 16)]
 CARD = 80 * GIB
 
 

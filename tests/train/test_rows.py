@@ -63,4 +63,4 @@ def test_a_row_that_cannot_be_is_refused() -> None:
         imitation_row([], [4, 5])
     good = imitation_row([1], [2])
     with pytest.raises(ValueError, match="length"):
-        TrainRow(good.ids, good.imitation[:1], good.policy, good.advantage, good.rollout, good.old, good.reference)
+        TrainRow(good.ids, good.imitation[:1], good.policy, good.advantage, good.rollout, good.old, good.reference, good.target)

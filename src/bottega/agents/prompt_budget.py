@@ -27,7 +27,7 @@ class PromptBudget:
     count_tokens: Callable[[str], int]
 
     def size(self, messages: Sequence[Message]) -> int:
-        return sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
+        return sum(self.count_tokens(message.text) + MESSAGE_TOKENS for message in messages)
 
 
 def fitting(

@@ -27,24 +27,37 @@ _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))
 _TURN = frozenset(("title", "outcome", "summary", "diagnosis", "source"))
 _SELECT = frozenset(("task", "callgraph", "language", "device", "k", "skills"))
-_WRITE = frozenset(("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best"))
+_WRITE = frozenset(
+    ("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best", "instruction")
+)
 _SUMMARISE = frozenset(
     ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
 )
+_AGENT = frozenset(("files", "skills", "tools"))
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))
+_INSTRUCT = frozenset(("language", "device", "task", "instruction", "credit", "others"))
+_PLAN = frozenset(("task", "language", "device", "goal", "kernels", "notebook", "count"))
 
-PLACEHOLDERS: dict[Role, dict[str, frozenset[str]]] = {
+PromptName = Role | Literal["agent"]
+PLACEHOLDERS: dict[PromptName, dict[str, frozenset[str]]] = {
     "select": {"system": _SELECT, "user": _SELECT, "skill": _HEADER},
     "write": {"system": _WRITE, "user": _WRITE, "skill": _SKILL, "turn": _TURN},
     "summarise": {"system": _SUMMARISE, "user": _SUMMARISE, "known": _HEADER, "turn": _TURN},
     "criticise": {"system": _CRITICISE, "user": _CRITICISE, "correct": frozenset(), "speed": frozenset()},
+    "instruct": {"system": _INSTRUCT, "user": _INSTRUCT},
+    "plan": {"system": _PLAN, "user": _PLAN, "kernel": frozenset(("name", "time", "source"))},
+    "agent": {"system": _AGENT, "user": _AGENT, "plain": _AGENT},
 }
-"""Which parts a role's file has, and what each may name."""
-NEEDED: dict[Role, tuple[str, ...]] = {
+"""Which parts a role's file has, and what each may name. An agent's parts stand behind those of the writer; `plain` is for a model that is told of
+its tools in the prompt."""
+NEEDED: dict[PromptName, tuple[str, ...]] = {
     "select": ("task", "skills"),
     "write": ("task",),
     "summarise": ("task", "best"),
     "criticise": ("ask", "source"),
+    "instruct": ("instruction",),
+    "plan": ("task", "notebook"),
+    "agent": ("files",),
 }
 """A prompt without these asks for nothing."""
 
@@ -74,17 +87,17 @@ class Prompts:
         given = [name for name in guide_names() if self.folder is not None and (self.folder / f"{name}.md").exists()]
         object.__setattr__(self, "_guides", {name: self._read(f"{name}.md")[1].strip() for name in given})
 
-    def messages(self, role: Role, values: Mapping[str, str]) -> list[Message]:
+    def messages(self, role: PromptName, values: Mapping[str, str]) -> list[Message]:
         return [
             Message("system", _filled(self._parts[role, "system"], values)),
             Message("user", _filled(self._parts[role, "user"], values)),
         ]
 
-    def piece(self, role: Role, part: str, values: Mapping[str, str]) -> str:
+    def piece(self, role: PromptName, part: str, values: Mapping[str, str]) -> str:
         """One skill, turn or header."""
         return _filled(self._parts[role, part], values)
 
-    def shows(self, role: Role, name: str) -> bool:
+    def shows(self, role: PromptName, name: str) -> bool:
         """Whether a role's prompt has a place for this value."""
         parts = (self._parts[role, "system"], self._parts[role, "user"])
         return any(name in names for paragraphs in parts for lines in paragraphs for _, names in lines)
@@ -130,7 +143,7 @@ def _check_folder(folder: Path | None) -> None:
             raise UsageError(f"{path}: overrules no prompt; their names are {', '.join(sorted(known))}")
 
 
-def _parts_of(role: Role, path: Path, text: str) -> dict[str, Paragraphs]:
+def _parts_of(role: PromptName, path: Path, text: str) -> dict[str, Paragraphs]:
     allowed = PLACEHOLDERS[role]
     pieces = _PART.split(text)
     texts = {"system": pieces[0]}

@@ -52,6 +52,8 @@ class WriterInput:
     baseline: str = "eager"
     target: float | None = None
     """The speedup that is asked for, if one is."""
+    instruction: str = ""
+    """What a search strategy asks of this one kernel."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         "skills": "\n\n".join(cards),
         "past": "\n\n".join(turns),
         "best": _best_text(given, prompts, plan),
+        "instruction": given.instruction,
     }
     return prompts.messages("write", values)
 

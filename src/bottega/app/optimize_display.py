@@ -9,7 +9,20 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from bottega.app.display import RunProgress, clock
-from bottega.core.event import Criticised, Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
+from bottega.core.event import (
+    Criticised,
+    Drafted,
+    EpisodeEnded,
+    Event,
+    Judged,
+    Planned,
+    Reworded,
+    RunStarted,
+    Selected,
+    Summarised,
+    Tuned,
+    Wrote,
+)
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import BudgetCaps
@@ -80,6 +93,14 @@ class OptimizeProgress(RunProgress):
             return self._judged(event)
         if isinstance(event, Criticised) and event.advice:
             return f"     critic of {event.node}: {' '.join(event.advice.split())[:160]}"
+        if isinstance(event, Reworded) and event.text:
+            return f"     new instruction {event.number} by {event.by}: {' '.join(event.text.split())[:120]}"
+        if isinstance(event, Tuned) and event.tried:
+            told = f"{', '.join(event.chosen)} is {event.gain:.2f}x as fast" if event.chosen else "its own values stay"
+            return f"     knobs of {event.node}: {len(event.tried)} settings measured, {told}"
+        if isinstance(event, Planned):
+            run = [row for row in event.experiments if row["node"]]
+            return f"     plan: {'; '.join(str(row['change']) for row in run)}"[:160]
         if isinstance(event, Summarised) and event.proposals:
             return f"proposed: {', '.join(skill.name for skill in event.proposals)}"
         if isinstance(event, EpisodeEnded):

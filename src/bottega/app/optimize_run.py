@@ -30,6 +30,7 @@ from bottega.episodes.backbone_defaults import (
     answer_tokens,
     draft_count,
     drafting_seconds,
+    knob_count,
     likeliest_first,
     prompt_style,
     resample_count,
@@ -70,6 +71,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
     """What the user did not say is chosen by the backbone and the device."""
     backbone, device, skills = settings.backbone, settings.device, settings.skills
     style = prompt_style(backbone, settings.style)
+    strategy = strategy_for(backbone, settings.strategy)
     return OptimizeRequest(
         subject=subject,
         settings=EpisodeSettings(
@@ -77,7 +79,10 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             language=choose_language(settings.language, device),
             baselines=parse_baselines(settings.baseline),
             precision=settings.precision,
-            strategy=strategy_for(backbone, settings.strategy),
+            strategy=strategy,
+            knobs=knob_count(strategy, settings.knobs),
+            exploration=settings.exploration,
+            instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,
             samples=settings.samples,
             schemes=settings.schemes if skills else 0,

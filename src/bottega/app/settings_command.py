@@ -16,11 +16,11 @@ from pydantic import BaseModel
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.configured import COMMANDS
+from bottega.app.configured import COMMANDS, PRESETS
 from bottega.app.terminal import Terminal, print_json, write_source
 from bottega.core.errors import UsageError
 from bottega.core.plugins import Plugins
-from bottega.core.settings import flat, section_of
+from bottega.core.settings import flat, preset_text, section_of
 
 WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", type(None): "none"}
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -43,18 +43,25 @@ class SettingRow:
 def settings_command(
     command: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help=f"One of: {', '.join(COMMANDS)}.")] = None,
     toml: Annotated[bool, typer.Option("--toml", help="As a TOML file, to edit and to pass back with --config.")] = False,
+    preset: Annotated[
+        str | None, typer.Option("--preset", metavar="NAME", help="Print this preset, and where its settings come from.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
     """Print all settings of a command: key, kind of value, default and what it does.
 
         bottega settings optimize
         bottega settings train --toml > mine.toml
+        bottega settings train --preset kevin
 
     Each can be given as a `key=value` argument and in a TOML file. Later ones win: defaults, `--preset NAME`, `--config FILE`, flags, `key=value`.
     """
     name = " ".join(command or ())
     if name not in COMMANDS:
         raise UsageError(f"{name or 'no command'}: name a command with settings: {', '.join(COMMANDS)}")
+    if preset is not None:
+        write_source(preset_text("bottega.train.presets" if name in ("sft", "train") else PRESETS, preset))
+        return
     found = list(settings_of(name))
     if toml:
         write_source(toml_text(name, found))

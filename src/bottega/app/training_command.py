@@ -27,7 +27,13 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")]
-Preset = Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu, 8b-lora, 8b-full or paper.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="A machine (laptop, one-gpu, 8b-lora, 8b-full, 14b-full), a recipe (davinci, drkernel, kevin, cuda-agent), or both by comma.",
+    ),
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")]
 ClusterRanks = Annotated[

@@ -3,9 +3,12 @@ log-probs out; what training needs, because text does not say which tokens were 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from bottega.backbone.tool_calls import ToolCall, ToolSpec
 
 StopReason = Literal["stop", "length", "cancelled"]
 """`stop`: the model ended its answer; `length`: the limit cut it; `cancelled`: we did."""
@@ -22,8 +25,25 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Message:
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
+    """`tool` only for backbones that call tools."""
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """Of tools, in an assistant's message."""
+    call_id: str = ""
+    """The call that a tool's message answers."""
+
+    @property
+    def text(self) -> str:
+        """Content and calls, for counting."""
+        return self.content + json.dumps([call.to_json() for call in self.calls]) if self.calls else self.content
+
+
+def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
+    """For counting: the definitions of the tools as one more message."""
+    if not tools:
+        return messages
+    return [*messages, Message("system", json.dumps([tool.to_json() for tool in tools]))]
 
 
 @dataclass(frozen=True)
@@ -53,6 +73,7 @@ class ChatCompletion:
     text: str
     usage: Usage
     stop_reason: StopReason
+    calls: tuple[ToolCall, ...] = ()
 
 
 class ChatBackbone(Protocol):
@@ -60,8 +81,9 @@ class ChatBackbone(Protocol):
     context: int
     """How many tokens prompt and answer may have together."""
 
-    async def chat(self, messages: Sequence[Message], sampling: Sampling) -> ChatCompletion:
-        """One answer. Raises `BackboneError` when none can be had, and `BudgetError` when the cap is reached."""
+    async def chat(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> ChatCompletion:
+        """One answer, which may call the tools if it has some. Raises `BackboneError` when none can be had, and `BudgetError` when the cap is
+        reached."""
         ...
 
     def count_tokens(self, text: str) -> int:

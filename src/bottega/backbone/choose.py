@@ -145,6 +145,7 @@ def _server(
     limit_field: LimitField = "max_tokens",
     thinking: bool | None = None,
     thinking_tokens: int | None = None,
+    tools: bool = True,
 ) -> Client:
     parts = server_parts(rest)
     if parts is None:
@@ -159,6 +160,7 @@ def _server(
         limit_field=limit_field,
         thinking=thinking,
         thinking_tokens=thinking_tokens,
+        tools=tools,
     )
     return ChatClient(backbone)
 

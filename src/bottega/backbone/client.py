@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage, with_tools
 from bottega.backbone.ledger import MESSAGE_TOKENS
 from bottega.backbone.reply import ContextError
 from bottega.backbone.thinking import complete_within
+from bottega.backbone.tool_calls import ToolCall, ToolSpec
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Generation:
     """As drawn: the end-of-turn token is in it, though not in the text."""
     logprobs: tuple[float, ...] | None = None
     policy_version: int | None = None
+    calls: tuple[ToolCall, ...] = ()
+    """Of tools, from a server that calls them."""
 
 
 class Client(Protocol):
@@ -50,14 +53,17 @@ class ChatClient:
     def __init__(self, backbone: ChatBackbone) -> None:
         self.backbone = backbone
         self.name, self.context = backbone.name, backbone.context
+        self.calls_tools = bool(getattr(backbone, "calls_tools", False))
+        """Whether `generate` takes tools; a client without this attribute takes none."""
 
     def count_tokens(self, text: str) -> int:
         return self.backbone.count_tokens(text)
 
-    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
-        prompt = sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
-        completion = await self.backbone.chat(messages, fitted(sampling, prompt, self.context, self.name))
-        return Generation(completion.text, completion.usage, completion.stop_reason)
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> Generation:
+        prompt = sum(self.count_tokens(message.text) + MESSAGE_TOKENS for message in with_tools(messages, tools))
+        fitting = fitted(sampling, prompt, self.context, self.name)
+        completion = await self.backbone.chat(messages, fitting, *([tools] if tools else []))
+        return Generation(completion.text, completion.usage, completion.stop_reason, calls=completion.calls)
 
     async def close(self) -> None:
         await self.backbone.close()

@@ -62,7 +62,7 @@ def likely_tokens(text: str) -> int:
 
 def most_tokens(messages: Sequence[Message]) -> int:
     """More tokens than this a conversation does not have, whatever the tokenizer."""
-    return TEMPLATE_TOKENS + sum(MESSAGE_TOKENS + size(message.content) for message in messages)
+    return TEMPLATE_TOKENS + sum(MESSAGE_TOKENS + size(message.text) for message in messages)
 
 
 ROUNDING = 1e-9

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from bottega.backbone.chat import StopReason
 from bottega.backbone.ledger import likely_tokens
+from bottega.backbone.tool_calls import ToolCall, calls_text, read_tool_calls
 from bottega.core.errors import BackboneError
 
 
@@ -84,6 +85,9 @@ def from_status(status: int, body: str, key_variable: str) -> Failure:
         return Failure(ContextError, what, "Shorten the prompt, or say the model's real context so that it is kept to.")
     if status == 404:
         return Failure(BackboneError, what, "Check the model's name, and the base URL: most end in /v1.")
+    if re.search(r"\btools?\b|tool.choice", message, re.I):
+        advice = "The server calls no tools: begin it with tool calling, or put ?tools=no behind the model's address."
+        return Failure(BackboneError, what, advice)
     return Failure(BackboneError, what, "The server does not take this request: check its options (limit field, stop, extra).")
 
 
@@ -99,6 +103,8 @@ class Reply:
     """Prompt and output tokens as the server counts them, reasoning included; None where it does not say."""
     likely_output: int
     """What the output would come to, reasoning included, where the server does not count."""
+    calls: tuple[ToolCall, ...] = ()
+    """Of tools; an answer that calls some may have no text."""
 
 
 def read_reply(body: str) -> Reply | Failure:
@@ -132,17 +138,16 @@ def _from_choice(choice: dict[str, Any], message: dict[str, Any], tokens: tuple[
         what = f"gave the answer up (finish_reason {finish!r})"
         return Failure(UnreachableError, what, "Look at the server's log.", tokens=tokens)
     thinking = next((said for name in ("reasoning_content", "reasoning") if (said := _text(message.get(name)))), "")
-    if text is None and finish == "length":
-        text = (
-            ""  # the limit came while the model was still thinking: an answer cut short, and nothing is wrong with the server
-        )
+    calls = read_tool_calls(message.get("tool_calls"))
+    if text is None and (calls or finish == "length"):
+        text = ""  # the limit came while the model was still thinking, or the answer is its calls: nothing is wrong with the server
     if text is None:
         what = f"sent an answer without text (finish_reason {finish!r}{', only reasoning' if thinking else ''})"
         return Failure(
             GarbageError, what, "Check that the model is a chat model and the server's chat template fits it.", tokens=tokens
         )
-    likely = likely_tokens(text) + likely_tokens(thinking) + 1
-    return Reply(text, "length" if finish == "length" else "stop", tokens, likely)
+    likely = likely_tokens(text) + likely_tokens(thinking) + likely_tokens(calls_text(calls)) + 1
+    return Reply(text, "length" if finish == "length" else "stop", tokens, likely, calls)
 
 
 def _without_choices(parsed: dict[str, Any], body: str, tokens: tuple[int, int] | None) -> Failure:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from bottega.backbone.chat import ChatCompletion, Message, Sampling, StopReason, Usage
 from bottega.backbone.ledger import size
+from bottega.backbone.tool_calls import ToolSpec
 from bottega.core.errors import BackboneError
 
 Script = Sequence[str | Exception] | Mapping[str, str] | Callable[[Sequence[Message], Sampling], str]
@@ -72,7 +73,7 @@ class ScriptedChat:
     def count_tokens(self, text: str) -> int:
         return math.ceil(size(text) / BYTES_PER_TOKEN)
 
-    async def chat(self, messages: Sequence[Message], sampling: Sampling) -> ChatCompletion:
+    async def chat(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> ChatCompletion:
         text = self._prompter.line(messages, sampling)
         reason: StopReason = "stop"
         if self.count_tokens(text) > sampling.max_tokens:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from bottega.backbone.chat import ChatCompletion, Message, Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, with_tools
 from bottega.backbone.ledger import MESSAGE_TOKENS, Ledger, likely_tokens, most_tokens
 from bottega.backbone.reply import Failure, Reply, UnreachableError, excerpt, from_status, read_reply
+from bottega.backbone.tool_calls import ToolSpec
 from bottega.core.errors import BackboneError, UsageError
 
 if TYPE_CHECKING:
@@ -97,17 +98,19 @@ class ServerBackbone:
         limit_field: LimitField = "max_tokens",
         thinking: bool | None = None,
         thinking_tokens: int | None = None,
+        tools: bool = True,
     ) -> None:
         """`timeout`: seconds without a byte; `deadline`: for one answer with all its retries. `limit_field`: newer commercial models want
         `max_completion_tokens`; other servers may ignore that and never stop. `thinking` and `thinking_tokens` are asked in the words of vLLM
-        and SGLang; whether a budget is kept is the server's matter."""
+        and SGLang; whether a budget is kept is the server's matter. `tools`: whether the server calls tools; else a model is told of them in plain
+        text."""
         if concurrency < 1 or context < 1:
             raise UsageError(f"concurrency and context must be 1 or more, not {concurrency} and {context}")
         self.name, self.context = endpoint.model, context
         self.endpoint, self.concurrency = endpoint, concurrency
         self.timeout, self.deadline, self.retries = timeout, deadline, retries
         self.ledger = ledger or Ledger()
-        self.limit_field = limit_field
+        self.limit_field, self.calls_tools = limit_field, tools
         template = {"enable_thinking": thinking, "thinking_budget": thinking_tokens}
         body = {"chat_template_kwargs": _said(template) or None, "thinking_token_budget": thinking_tokens}
         self._extra = _said(body)
@@ -120,20 +123,20 @@ class ServerBackbone:
     def count_tokens(self, text: str) -> int:
         return likely_tokens(text)
 
-    async def chat(self, messages: Sequence[Message], sampling: Sampling) -> ChatCompletion:
-        line = self._open_line()
+    async def chat(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> ChatCompletion:
+        line, counted = self._open_line(), with_tools(messages, tools)
         async with line.places:
-            reservation = await self.ledger.hold(most_tokens(messages), sampling.max_tokens)
+            reservation = await self.ledger.hold(most_tokens(counted), sampling.max_tokens)
             try:
-                outcome = await self._ask(line, self._request(messages, sampling))
+                outcome = await self._ask(line, self._request(messages, sampling, tools))
                 if isinstance(outcome, Failure):
                     if outcome.tokens:
                         self.ledger.settle(reservation, *outcome.tokens)
                     raise outcome.kind(f"{self.name} at {self.endpoint.base_url} {outcome.what}. {outcome.advice}")
                 told = outcome.tokens if outcome.tokens and (outcome.tokens[1] or not outcome.text) else None
-                prompt, output = told or (self._likely(messages), outcome.likely_output)
+                prompt, output = told or (self._likely(counted), outcome.likely_output)
                 usage = self.ledger.settle(reservation, prompt, output, estimated=told is None)
-                return ChatCompletion(outcome.text, usage, outcome.stop_reason)
+                return ChatCompletion(outcome.text, usage, outcome.stop_reason, outcome.calls)
             finally:
                 self.ledger.release(reservation)
 
@@ -163,17 +166,19 @@ class ServerBackbone:
         reply = read_reply(line.key.cut_from(said) if line.key.is_secret else said)
         return reply if isinstance(reply, Reply) else read_reply(line.key.cut_from(said))
 
-    def _request(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+    def _request(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec]) -> dict[str, Any]:
         """Temperature and top-p are always sent: vLLM takes what is missing from the model's files, and those differ."""
-        clean = [{"role": m.role, "content": m.content.encode("utf-8", "replace").decode()} for m in messages]
-        request: dict[str, Any] = {"model": self.endpoint.model, "messages": clean, self.limit_field: sampling.max_tokens}
+        request: dict[str, Any] = {"model": self.endpoint.model, "messages": [_sent(message) for message in messages]}
+        request[self.limit_field] = sampling.max_tokens
+        if tools:
+            request["tools"] = [tool.to_json() for tool in tools]
         request |= {"temperature": sampling.temperature, "top_p": 1.0}
         if sampling.seed is not None:
             request["seed"] = sampling.seed
         return {**request, "extra_body": self._extra} if self._extra else request
 
     def _likely(self, messages: Sequence[Message]) -> int:
-        return sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
+        return sum(self.count_tokens(message.text) + MESSAGE_TOKENS for message in messages)
 
     def _open_line(self) -> _Line:
         loop = asyncio.get_running_loop()
@@ -182,6 +187,16 @@ class ServerBackbone:
         if self._line.loop is not loop:
             raise BackboneError(f"{self!r} is in use by another event loop: open one for each")
         return self._line
+
+
+def _sent(message: Message) -> dict[str, Any]:
+    """A message as servers take it. Half surrogate pairs, which models do write, cannot be sent."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.content.encode("utf-8", "replace").decode()}
+    if message.calls:
+        sent |= {"tool_calls": [call.to_json() for call in message.calls], "content": sent["content"] or None}
+    if message.call_id:
+        sent["tool_call_id"] = message.call_id
+    return sent
 
 
 def _said(values: dict[str, Any]) -> dict[str, Any]:

@@ -48,5 +48,7 @@ def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
     if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
         return None
+    if plan.changed:  # a replay changes its own copies of the inputs
+        return None
     given = {field.name: getattr(frame, field.name) for field in fields(Frame)}
     return ReplayedFrame(**given, inputs=plan.inputs, several=several)

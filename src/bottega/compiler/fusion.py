@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
 from bottega.compiler.compose import compose, reshaped, whole_order
@@ -104,10 +105,10 @@ def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
         return None
     made = []
     for store in tail:
-        swap: dict[Expression, Expression] = {
-            node: source.body for node in walk(store.body) if isinstance(node, Load) and node.view.buffer == buffer
-        }
-        made.append(StoreOp(store.view, replace(store.body, swap), store.dtype))
+        body = _from_producer(store.body, producer, {buffer: source.body})
+        if body is None:
+            return None
+        made.append(StoreOp(store.view, body, store.dtype))
     origin = renamed_origin(producer, consumer)
     if isinstance(producer, RowProgram):
         if source in producer.row_stores:
@@ -180,12 +181,10 @@ def spread(producer: RowProgram, consumer: Map, buffer: str) -> RowProgram | Non
     swap_row = _extended(source.body, producer)
     made: list[StoreOp] = []
     for store in consumer.stores:
-        body = turned(store.body, order)
-        target = turned_view(store.view, order)
-        inside: dict[Expression, Expression] = {
-            node: swap_row for node in walk(body) if isinstance(node, Load) and node.view.buffer == buffer
-        }
-        made.append(StoreOp(target, replace(body, inside), store.dtype))
+        body = _from_producer(turned(store.body, order), producer, {buffer: swap_row})
+        if body is None:
+            return None
+        made.append(StoreOp(turned_view(store.view, order), body, store.dtype))
     return dataclasses.replace(
         producer, element_stores=(*producer.element_stores, *made), origin=renamed_origin(producer, consumer)
     )
@@ -235,28 +234,7 @@ def chain(producer: RowProgram, consumer: RowProgram, buffer: str) -> RowProgram
         return None
     taken = {reduction.name for reduction in producer.reductions}
     consumer = _renamed(consumer, taken)
-    row = next((store for store in producer.row_stores if store.view.buffer == buffer), None)
-    element = next((store for store in producer.element_stores if store.view.buffer == buffer), None)
-
-    def rewrite(body: Expression) -> Expression | None:
-        swap: dict[Expression, Expression] = {}
-        for node in walk(body):
-            if not (isinstance(node, Load | Gather) and node.view.buffer == buffer):
-                continue
-            if isinstance(node, Gather):
-                return None
-            wide = len(node.view.shape) == len(producer.kept) + len(producer.reduced)
-            if element is not None and wide and _same_place(node.view, element.view):
-                swap[node] = element.body
-            elif row is not None and wide and _row_order(node.view, producer) == tuple(range(len(node.view.shape))):
-                swap[node] = _extended(row.body, producer)
-            elif row is not None and not wide and _same_place(node.view, row.view):
-                swap[node] = row.body
-            else:
-                return None
-        return replace(body, swap)
-
-    fused = rewritten(consumer, rewrite)
+    fused = rewritten(consumer, lambda body: _from_producer(body, producer, {}))
     if not isinstance(fused, RowProgram):
         return None
     return RowProgram(
@@ -267,6 +245,32 @@ def chain(producer: RowProgram, consumer: RowProgram, buffer: str) -> RowProgram
         (*producer.element_stores, *fused.element_stores),
         renamed_origin(producer, consumer),
     )
+
+
+def _from_producer(body: Expression, producer: Kernel, known: Mapping[str, Expression]) -> Expression | None:
+    """A body in the producer's loops that computes what it would have loaded of the producer's results: a program that loads what it has stored may
+    be quicker than its own store. `known`: results that are settled already. None where an element is needed that another program makes."""
+    swap: dict[Expression, Expression] = {}
+    own = {store.view.buffer for store in stores(producer)}
+    for node in walk(body):
+        if not (isinstance(node, Load | Gather) and node.view.buffer in own):
+            continue
+        found = known.get(node.view.buffer) if isinstance(node, Load) else None
+        for store in stores(producer) if found is None and isinstance(node, Load) else ():
+            if store.view.buffer != node.view.buffer:
+                continue
+            if _same_place(node.view, store.view):
+                found = store.body
+            elif (
+                isinstance(producer, RowProgram)
+                and store in producer.row_stores
+                and _row_order(node.view, producer) == tuple(range(len(node.view.shape)))
+            ):
+                found = _extended(store.body, producer)
+        if found is None:
+            return None
+        swap[node] = found
+    return replace(body, swap)
 
 
 def _same_place(one: View, two: View) -> bool:

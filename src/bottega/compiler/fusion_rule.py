@@ -62,8 +62,9 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
                 fused = _pair(producer, kernels[later], buffer, passes)
             if fused is None:
                 continue
-            if not kept:
-                fused = without_store(fused, buffer)
+            for name in made(producer):  # all of them that only this consumer read
+                if name not in returned and [user for user in range(len(kernels)) if name in read(kernels[user])] == [later]:
+                    fused = without_store(fused, name)
             new = _placed(kernels, place, later, fused)
             if new is not None:
                 return new

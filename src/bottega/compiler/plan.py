@@ -21,6 +21,8 @@ class KernelPlan:
     """Python text of what `forward` returns, in terms of buffers: `out`, `(hidden, state.transpose(0, 1))`."""
     inputs: tuple[str, ...] = ()
     """Tensor inputs in the order of `forward`'s arguments."""
+    changed: tuple[tuple[str, str], ...] = ()
+    """Inputs that `forward` changes in place, with the Python that gives what they hold in the end."""
     prepared: tuple[tuple[str, str], ...] = ()
     """Variables that `forward` sets before any kernel, with the Python that gives them: inputs in the layout that kernels expect."""
 

@@ -29,17 +29,17 @@ from bottega.compiler.view import Buffer, View, contiguous_strides
 def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
     kernels = _chosen(_needed(lowered), passes)
     if LIBRARY_FUNCTIONS.name in passes:
-        kernels = _live(kernels, _buffers_of(lowered.returned))
+        kernels = _live(kernels, _buffers_of((lowered.returned, *lowered.changed)))
     buffers = dict(lowered.buffers)
     if "statistics_apart" in passes:
         kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
-    returned = _buffers_of(lowered.returned)
+    returned = _buffers_of((lowered.returned, *lowered.changed))
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
     kernels = with_heads_last(fused_kernels(kernels, passes, returned), buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
-    kernels, handed_over = _unnamed(kernels, returned), lowered.returned
+    kernels, handed_over = _unnamed(kernels, returned), (lowered.returned, *(view for _, view in lowered.changed))
     if LIBRARY_FUNCTIONS.name not in passes:
         kernels, handed_over = as_returned(kernels, buffers, handed_over, lowered.layouts)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
@@ -51,12 +51,13 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
         kernels = [in_order(kernel) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
-    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over), lowered.inputs, layouts, shapes, cuts))
+    changed = tuple((name, view.text) for (name, _), view in zip(lowered.changed, handed_over[1:]))
+    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over[0]), lowered.inputs, changed, layouts, shapes, cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
 def _needed(lowered: Lowered) -> list[Statement]:
-    wanted = _buffers_of(lowered.returned)
+    wanted = _buffers_of((lowered.returned, *lowered.changed))
     kept: list[Statement] = []
     for statement in reversed(lowered.statements):
         kernel = statement.kernel or statement.call

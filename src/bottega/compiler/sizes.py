@@ -44,7 +44,9 @@ def resolved(plan: KernelPlan) -> KernelPlan:
         kernels.append(_resolve(kernel, plan.buffers, existing))
         existing |= set(made(kernel))
     everything = existing | set(plan.buffers)
-    return dataclasses.replace(plan, kernels=tuple(kernels), returns=_text(plan.returns, plan.buffers, everything))
+    changed = tuple((name, _text(text, plan.buffers, everything)) for name, text in plan.changed)
+    returns = _text(plan.returns, plan.buffers, everything)
+    return dataclasses.replace(plan, kernels=tuple(kernels), returns=returns, changed=changed)
 
 
 def _text(text: str, buffers: dict[str, Buffer], existing: set[str]) -> str:

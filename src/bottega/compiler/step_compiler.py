@@ -167,7 +167,7 @@ def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
         return {key: new(item) for key, item in value.items()} if isinstance(value, dict) else value
 
     nodes = tuple(replace(node, name=names[node.name], arguments=new(node.arguments)) for node in graph.nodes)
-    return replace(graph, nodes=nodes, returned=new(graph.returned))
+    return replace(graph, nodes=nodes, returned=new(graph.returned), changed=new(graph.changed))
 
 
 class StepCompiler:

@@ -24,6 +24,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import exported_program
+from torch.export.graph_signature import OutputKind
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
@@ -72,6 +73,8 @@ class Graph:
     nodes: tuple[TraceNode, ...]
     returned: Any
     """Nested tuples, lists and dicts of `Ref` and plain values."""
+    changed: tuple[tuple[str, Ref], ...] = ()
+    """Inputs that `forward` changes in place, each with what it holds in the end."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Tensors of one element that forward makes from a number, by the graph's name."""
     unpacked: tuple[str, ...] = ()
@@ -162,6 +165,7 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     found: list[tuple[str, Spec]] = []
     nodes: list[TraceNode] = []
     returned: list[Any] = []
+    mutated: dict[str, Any] = {}
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             if node.name in kept:
@@ -179,18 +183,22 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
             else:
                 nodes.append(made)
         elif node.op == "output":
-            kinds = [str(spec.kind) for spec in signature.output_specs]
-            returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]
+            ended = list(zip(_plain(node.args[0]), signature.output_specs))
+            returned = [value for value, spec in ended if spec.kind is OutputKind.USER_OUTPUT]
+            mutated = {spec.target: value for value, spec in ended if spec.kind is OutputKind.USER_INPUT_MUTATION}
     places = _places(model, given)
     if len(found) != len(places):
         raise Refusal("takes a tensor in several places, or one in an object that is no list or dictionary")
     spoken = list(places)
-    nodes, returned = _respoken(nodes, returned, dict(zip((name for name, _ in found), spoken)))
+    names = dict(zip((name for name, _ in found), spoken))
+    nodes, ended_with = _respoken(nodes, [*returned, *mutated.values()], names)
+    returned, last = ended_with[: len(returned)], ended_with[len(returned) :]
     return Graph(
         inputs=tuple((name, spec) for name, (_, spec) in zip(spoken, found)),
         parameters=parameters,
-        nodes=_alive(nodes, returned),
+        nodes=_alive(nodes, ended_with),
         returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
+        changed=tuple((names[name], value) for name, value in zip(mutated, last)),
         numbers=numbers,
         unpacked=tuple(f"{name} = {place}" for name, place in places.items() if name != place),
     )

@@ -85,6 +85,8 @@ class Wrote:
     at: float = 0.0
     author: str = ""
     """Who wrote a draft; empty for the run's model."""
+    step: str = ""
+    """The key of the agent's step that had it judged, which has its tokens; empty where the turn is an answer of its own."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,104 @@ class Criticised:
     turn: Turn
     advice: str = ""
     """Empty where the answer could not be used."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class AgentStepped:
+    """One answer of an agent with tools, before its calls are carried out."""
+
+    key: str
+    episode: str
+    line: str
+    """The agent's conversation; its kernels are named after it."""
+    turn: Turn
+    calls: tuple[dict[str, str], ...] = ()
+    """As they were asked: id, name and arguments."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class ToolRan:
+    """What a tool returned that cannot be computed again from the calls before it."""
+
+    key: str
+    episode: str
+    line: str
+    tool: str
+    result: str
+    changed: dict[str, str] = field(default_factory=dict)
+    """Files of the agent's directory that it left, by path."""
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Bred:
+    """How a child of an evolution is asked for, before it is written: by which operator, from which parents, with which instruction."""
+
+    key: str
+    episode: str
+    node: str
+    island: int
+    generation: int
+    operator: str
+    parents: tuple[str, ...] = ()
+    instruction: int = 0
+    """Its number in the population."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reworded:
+    """A new instruction in the population of an evolution, in place of the one with the least credit."""
+
+    key: str
+    episode: str
+    number: int
+    text: str
+    mutated_from: int
+    replaces: int
+    by: str
+    """`model`, or `list` where the next one of the fixed list was taken."""
+    turn: Turn | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What the measuring mode found about a kernel's knobs: every setting that was tried, and the source with the best one."""
+
+    key: str
+    episode: str
+    node: str
+    device: str
+    shape: str
+    """Of the task's inputs; with device and structure it says for what a time holds."""
+    structure: str
+    """A hash of the kernel without the values of its knobs."""
+    tried: tuple[dict[str, Any], ...] = ()
+    """Of each its place, label, milliseconds (None where it is not right), and whether the time was remembered."""
+    base_ms: float | None = None
+    chosen: tuple[str, ...] = ()
+    """Labels of the best setting; none where the kernel's own values stay."""
+    gain: float = 1.0
+    """Of the best setting over the kernel's own values, measured again side by side."""
+    source: str = ""
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Experiments that a scientist planned in one round, with what it expects of each."""
+
+    key: str
+    episode: str
+    round: int
+    turn: Turn | None = None
+    experiments: tuple[dict[str, Any], ...] = ()
+    """Of each the kernel that it is to be written as, base, reference, change, the predicted factor (None for none) and its novelty."""
     at: float = 0.0
 
 
@@ -182,6 +282,12 @@ Event = (
     | Wrote
     | Judged
     | Criticised
+    | Bred
+    | Reworded
+    | Tuned
+    | Planned
+    | AgentStepped
+    | ToolRan
     | Summarised
     | EpisodeEnded
     | Credited

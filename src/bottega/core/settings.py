@@ -49,13 +49,18 @@ def preset_names(package: str) -> list[str]:
     return sorted(entry.name[:-5] for entry in files(package).iterdir() if entry.name.endswith(".toml"))
 
 
-def read_preset(package: str, name: str) -> SettingsLayer:
+def preset_text(package: str, name: str) -> str:
+    """The file as it ships, with what it says of itself."""
     names = preset_names(package)
     if name not in names:
         near = difflib.get_close_matches(name, names, 1)
         meant = f", did you mean {near[0]}?" if near else ""
         raise UsageError(f"no preset is called {name!r}{meant}; there are {', '.join(names)}")
-    return SettingsLayer(f"preset {name}", _parsed((files(package) / f"{name}.toml").read_text(encoding="utf-8"), name))
+    return (files(package) / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def read_preset(package: str, name: str) -> SettingsLayer:
+    return SettingsLayer(f"preset {name}", _parsed(preset_text(package, name), name))
 
 
 def read_file(path: Path) -> SettingsLayer:
@@ -66,8 +71,8 @@ def read_file(path: Path) -> SettingsLayer:
 
 
 def read_sources(package: str, preset: str | None, file: Path | None) -> list[SettingsLayer]:
-    """The preset and the file, as far as they are named."""
-    layers = [read_preset(package, preset)] if preset is not None else []
+    """The presets, by comma and each over the one before, and the file, as far as they are named."""
+    layers = [read_preset(package, name.strip()) for name in preset.split(",")] if preset is not None else []
     return [*layers, read_file(file)] if file is not None else layers
 
 

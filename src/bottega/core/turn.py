@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bottega.core.verdict import Verdict
 
-Role = Literal["select", "write", "summarise", "criticise"]
+Role = Literal["select", "write", "summarise", "criticise", "instruct", "plan"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,13 @@ class Turn:
     """How many more answers were sampled because of findings in the ones before. Tokens and cost are those of all of them."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs that changed a writer's answer."""
+    tools: tuple[str, ...] | None = None
+    """Names of the tools that a step of an agent called; such a turn may lead to a kernel without being one. None for any other answer."""
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it stands for a kernel, be it one that could not be read: all but the steps of an agent that only lead there."""
+        return self.tools is None or self.verdict is not None
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
@@ -53,4 +60,6 @@ class Turn:
         }
         verdict = data.get("verdict")
         repairs = tuple(data.get("repairs", ()))  # not in older logs
-        return cls(**{**data, **tokens, "repairs": repairs, "verdict": None if verdict is None else Verdict.from_json(verdict)})
+        tools = None if data.get("tools") is None else tuple(data["tools"])
+        read = {"repairs": repairs, "tools": tools, "verdict": None if verdict is None else Verdict.from_json(verdict)}
+        return cls(**{**data, **tokens, **read})

@@ -6,7 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bottega.core.event import Criticised, Event, Judged, RunEnded, RunStarted, Selected, Summarised, Wrote
+from bottega.core.event import (
+    AgentStepped,
+    Criticised,
+    Event,
+    Judged,
+    Planned,
+    Reworded,
+    RunEnded,
+    RunStarted,
+    Selected,
+    Summarised,
+    Wrote,
+)
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict, interval_text
 from bottega.episodes.node import SearchNode
@@ -116,10 +128,11 @@ def totals_of(events: Sequence[Event]) -> Totals:
 
 
 def turn_of(event: Event) -> Turn | None:
-    """The answer of the model in it, if there is one; a draft is none."""
-    if isinstance(event, Wrote) and event.author:
+    """The answer of the model in it, if there is one; a draft is none, and an agent's kernel is part of a step."""
+    if isinstance(event, Wrote) and (event.author or event.step):
         return None
-    return event.turn if isinstance(event, Wrote | Selected | Summarised | Criticised) else None
+    kinds = Wrote | Selected | Summarised | Criticised | Reworded | Planned | AgentStepped
+    return event.turn if isinstance(event, kinds) else None
 
 
 def seconds_of(events: Sequence[Event]) -> float:

@@ -19,6 +19,8 @@ DRAFTS = 2
 """A draft costs no tokens, only its judging. Two, because a build ends in two branches, and only the judge can say which is faster."""
 RESAMPLES = 3
 """A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
+KNOBS = 6
+"""Settings of one kernel: two or three of each of its knobs, and few enough that measuring them costs less than a verdict or two."""
 DRAFTING = 60.0
 """Seconds that tracing a module may take."""
 
@@ -39,6 +41,13 @@ def temperature_for(backbone: str, answers: int, chosen: float | None = None) ->
 def strategy_for(backbone: str, chosen: str | None = None) -> str:
     """A trained small model was shown first answers and hardly a repair: several of its first answers beat a line of turns (docs/results.md)."""
     return chosen or ("parallel" if trained_style(backbone) else "serial")
+
+
+def knob_count(strategy: str, chosen: int | None = None) -> int:
+    """An evolution compares structures, and so has the knobs of each tuned first; for a line of turns the next answer may do that."""
+    if chosen is not None:
+        return chosen
+    return KNOBS if strategy == "evolve" else 0
 
 
 def likeliest_first(backbone: str, chosen: float | None = None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from bottega.agents.prompt_budget import PromptBudget as Room
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client, Generation
+from bottega.backbone.tool_calls import ToolSpec
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate
@@ -26,6 +27,7 @@ from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.journal import EpisodeJournal, Kind
+from bottega.episodes.knob_memory import KnobMemory
 from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
@@ -38,6 +40,14 @@ class AsyncJudge(Protocol):
     """What an episode needs of a judge."""
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+class CandidateMeasure(Protocol):
+    """The cheap measuring mode: many candidates of one task side by side, without a sandbox between them."""
+
+    def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], *, rounds: int = 0, profiled: bool = True
+    ) -> list[Verdict | None]: ...
 
 
 @dataclass
@@ -53,9 +63,13 @@ class EpisodeContext:
     """Who writes kernels by rule before the model does, if anyone."""
     shared: Phases | None = None
     """Of the device on which the model draws, where the client does not tell it."""
+    measuring: CandidateMeasure | None = None
+    """Where knobs are tuned; None leaves it to the judge."""
+    knob_memory: KnobMemory = field(default_factory=KnobMemory)
 
     def __post_init__(self) -> None:
         self.phases = self.shared or share_device(self.client)
+        self.knob_memory.read(self.journal.events)
 
     def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""
@@ -80,18 +94,30 @@ class EpisodeContext:
         self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
     ) -> Turn:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
-        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
-        answer = await self.client.generate(messages, sampling)
+        answer = await self.answer(messages, settings, where)
         turn = turn_of(role, messages, answer, read(answer.text))
         self.budget.spend(turn)
         return turn
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the model is given tools by the server's protocol; others are told of them in the prompt."""
+        return bool(getattr(self.client, "calls_tools", False))
+
+    async def answer(
+        self, messages: list[Message], settings: EpisodeSettings, where: str, tools: Sequence[ToolSpec] = ()
+    ) -> Generation:
+        """One answer as it came, not yet in the budget."""
+        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
+        given: dict[str, Any] = {"tools": tools} if tools else {}
+        return await self.client.generate(messages, sampling, **given)
 
 
 def turn_of(role: Role, messages: list[Message], answer: Generation, found: dict[str, Any]) -> Turn:
     return Turn(
         role=role,
         text=answer.text,
-        prompt="\n\n".join(f"[{message.role}]\n{message.content}" for message in messages),
+        prompt="\n\n".join(f"[{message.role}]\n{message.text}" for message in messages),
         stop_reason=answer.stop_reason,
         prompt_tokens=answer.usage.prompt_tokens,
         output_tokens=answer.usage.output_tokens,

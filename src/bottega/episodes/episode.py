@@ -45,7 +45,7 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
         library_version=started.library_version,
         retrieved=started.retrieved,
         schemes=tuple(tuple(skill.name for skill in scheme) for scheme in search.schemes),
-        traces=(*selections, *_writings(episode, own), *summaries),
+        traces=(*selections, *(search.traces or _writings(episode, own)), *summaries),
         proposals=tuple(proposals),
         ended=search.ended or "all turns taken",
     )

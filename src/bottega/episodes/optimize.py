@@ -22,17 +22,20 @@ from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskErr
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
 from bottega.episodes.budget import RunBudget
-from bottega.episodes.context import EpisodeContext
+from bottega.episodes.context import CandidateMeasure, EpisodeContext
 from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import EpisodeJournal, Listener
+from bottega.episodes.knob_memory import FILE as KNOBS
+from bottega.episodes.knob_memory import KnobMemory
 from bottega.episodes.phases import share_device
 from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
 from bottega.judge.device_host import LOCAL, DeviceHost, DeviceJudge
+from bottega.judge.trusted.judge import TrustedJudge
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.tasks.module import ModuleTask
@@ -76,7 +79,10 @@ async def optimize(
     client: Client | None = None
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
-        with host.judge(settings.device, workers=request.workers, **options) as judge:
+        with (
+            host.judge(settings.device, workers=request.workers, **options) as judge,
+            _measuring(request, host) as measuring,
+        ):
             opening = asyncio.ensure_future(asyncio.to_thread(open_speaker))  # beside it: both take seconds
             opening.add_done_callback(lambda done: done.cancelled() or done.exception())
             started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge, host))
@@ -99,6 +105,8 @@ async def optimize(
                 budget,
                 draft_source,
                 share_device(client, host),
+                measuring,
+                KnobMemory(library.folder / KNOBS if library is not None else None),
             )
             ended, error, trace = await _search(context, subject, settings, stop)
     except _Stopped:
@@ -119,6 +127,15 @@ async def optimize(
         return None
     _ended(journal, ended, error, trace, result)
     return OptimizeFinished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
+
+
+def _measuring(request: OptimizeRequest, host: DeviceHost) -> contextlib.AbstractContextManager[CandidateMeasure | None]:
+    """The measuring mode on this machine, for a module as it was built. Elsewhere the judge measures knobs, which takes longer. It starts no
+    process before it is asked."""
+    settings = request.settings
+    if not settings.knobs or host is not LOCAL or request.training is not None:
+        return contextlib.nullcontext()
+    return TrustedJudge(settings.device, workers=1, precision=settings.precision)
 
 
 class _Stopped(Exception):

@@ -76,6 +76,9 @@ def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator
                 "redraws": 0,
                 "likeliest_first": terms["likeliest_first"],
                 "repeats": terms["repeats"],
+                "knobs": 0,
+                "exploration": terms["exploration"],
+                "instructions": terms["instructions"],
             }  # of runs from when there was no such setting
             differing = differences({**before, **started.settings}, terms) if started else []
             if differing:

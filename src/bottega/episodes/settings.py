@@ -29,7 +29,7 @@ class EpisodeSettings:
     strategy: str = "serial"
     turns: int = 4
     samples: int = 2
-    """Rollouts of each scheme; width in a beam; islands in evolution."""
+    """Rollouts of each scheme; width in a beam; islands in evolution; kernels of one round in a tree and of a scientist."""
     schemes: int = 1
     """Selections sampled from the selector, beside the empty one."""
     empty_scheme: bool = True
@@ -44,7 +44,15 @@ class EpisodeSettings:
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
     branch: int = 2
-    """Children of one node in a beam."""
+    """Children of one node in a beam, and of one island in evolution; the most of a node in a tree, other than its root."""
+    knobs: int = 0
+    """Settings of its knobs that are measured of each right kernel before it is compared; 0 leaves kernels as they were written."""
+    exploration: float = 1.0
+    """Of a tree search: how much a kernel that was seldom built upon counts beside one that was fast."""
+    instructions: Literal["list", "model"] = "list"
+    """Who varies the instructions of an evolution: a fixed list, or the model, and then the list where its answer cannot be used."""
+    steps: int = 200
+    """Answers of an agent in one line, at most; its budget of kernels, tokens or seconds may end it sooner."""
     temperature: float = 1.0
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
@@ -64,14 +72,18 @@ class EpisodeSettings:
     def __post_init__(self) -> None:
         STRATEGIES.check(self.strategy)
         LANGUAGES.check(self.language)
-        for name in ("turns", "samples", "branch", "max_tokens"):
+        for name in ("turns", "samples", "branch", "steps", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
-        for name in ("drafts", "schemes", "skills", "retrieved", "summaries"):
+        for name in ("drafts", "knobs", "schemes", "skills", "retrieved", "summaries"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if not (math.isfinite(self.exploration) and self.exploration >= 0):
+            raise UsageError(f"exploration must be 0 or a positive number, not {self.exploration:g}")
+        if self.instructions not in ("list", "model"):
+            raise UsageError(f"instructions are varied by list or model, not {self.instructions!r}")
         if self.schemes == 0 and not self.empty_scheme:
             raise UsageError("no scheme is left: allow the empty one or ask for at least one selection")
 

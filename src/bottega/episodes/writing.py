@@ -26,6 +26,7 @@ from bottega.core.errors import BottegaError, BudgetError
 from bottega.core.event import Drafted, Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
@@ -68,8 +69,8 @@ async def sampled(context: EpisodeContext, task: Task, settings: EpisodeSettings
     )
 
 
-_FIRST = re.compile(r"s\d+(?:p0|r0t0)")
-"""Names of the kernels that a serial or parallel search of a scheme begins with."""
+_FIRST = re.compile(r"s\d+(?:p0|r0t0)|i0g0n0|t0n0|x0n0")
+"""Names of the kernels that a search begins with, of a serial or parallel one for each scheme."""
 
 
 def writer_input(
@@ -79,6 +80,7 @@ def writer_input(
     skills: Sequence[Skill],
     history: Sequence[SearchNode],
     callgraph: CallGraph | None,
+    instruction: str = "",
 ) -> writer.WriterInput:
     """What the writer is asked with: the kernels before it, oldest first, and which of them is the best."""
     best = best_of(history, settings.baseline)
@@ -93,6 +95,7 @@ def writer_input(
         precision=settings.precision,
         baseline=settings.baseline,
         target=settings.stopping.target,
+        instruction=instruction,
     )
 
 
@@ -110,6 +113,8 @@ class EpisodeSearch:
     ended: str | None = None
     judging: dict[str, Any] = field(default_factory=dict)
     """What a strategy asks of every verdict beside the judge's own settings, such as a profile."""
+    traces: list[Trace] = field(default_factory=list)
+    """Of a strategy whose answers are not all kernels; others leave it empty, and each line of kernels is a trace."""
     _judging: dict[str, asyncio.Future[tuple[str, Verdict]]] = field(default_factory=dict)
 
     @property
@@ -122,22 +127,26 @@ class EpisodeSearch:
             self.ended = self.context.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
         return self.ended is not None
 
-    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int) -> SearchNode:
-        """Write one kernel that sees the kernels before it, and judge it."""
-        return await self._placed(name, await self._written(name, history, scheme))
+    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int, instruction: str = "") -> SearchNode:
+        """Write one kernel that sees the kernels before it, and judge it. `instruction`: what is asked of this one alone."""
+        return await self._placed(name, await self._written(name, history, scheme, instruction))
 
     async def adopt(self, name: str, draft: Draft, author: str) -> SearchNode:
         """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
+        return await self.submit(name, Turn("write", "", source=draft.source, summary=draft.summary), author=author)
+
+    async def submit(
+        self, name: str, turn: Turn, parent: str | None = None, scheme: int = 0, *, author: str = "", step: str = ""
+    ) -> SearchNode:
+        """Judge a kernel that is there already: a draft of an author, or what an agent hands in at a step."""
         key = f"{self.episode}/write/{name}"
-        known = self.context.journal.done(key, Wrote)
-        if known is not None:
+        wrote = self.context.journal.done(key, Wrote)
+        if wrote is not None:
             self.context.budget.kernels += 1
-            return await self._placed(name, known)
-        self.context.budget.take_kernel()
-        turn = Turn("write", "", source=draft.source, summary=draft.summary)
-        return await self._placed(
-            name, self.context.journal.write(Wrote(key, self.episode, name, None, 0, turn, author=author))
-        )
+        else:
+            self.context.budget.take_kernel()
+            wrote = self.context.journal.write(Wrote(key, self.episode, name, parent, scheme, turn, author=author, step=step))
+        return await self._placed(name, wrote)
 
     async def _placed(self, name: str, wrote: Wrote) -> SearchNode:
         verdict = None
@@ -147,24 +156,24 @@ class EpisodeSearch:
         self.nodes.append(node)
         return node
 
-    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
+    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int, instruction: str) -> Wrote:
         key = f"{self.episode}/write/{name}"
         if self.context.journal.done(key, Wrote) is None:
             self.context.budget.take_kernel()
         else:
             self.context.budget.kernels += 1
-        return await self.context.once(key, Wrote, lambda: self._write(key, name, history, scheme))
+        return await self.context.once(key, Wrote, lambda: self._write(key, name, history, scheme, instruction))
 
-    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
+    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, instruction: str) -> Wrote:
         async with self.context.phases.generating():
-            return await self._asked(key, name, history, scheme)
+            return await self._asked(key, name, history, scheme, instruction)
 
-    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
+    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, instruction: str) -> Wrote:
         settings, context = self.settings, self.context
         parent = history[-1].id if history else None
         history = self._with_draft(history)
         callgraph = await context.callgraph(self.task, "write")
-        asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph)
+        asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph, instruction)
         messages = writer.messages(asked, context.prompts, context.room(settings))
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
@@ -174,7 +183,7 @@ class EpisodeSearch:
 
     def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:
         """Who sees earlier kernels sees the best draft before them; a first kernel is the model's own idea."""
-        best = best_of((node for node in self.nodes if node.author), self.settings.baseline)
+        best = best_of((node for node in self.nodes if node.author and node.parent is None), self.settings.baseline)
         if best is None or not history or any(node.turn.source == best.turn.source for node in history):
             return history
         return [best, *history]

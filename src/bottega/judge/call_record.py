@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bottega.judge.output_presence import Places
 from bottega.judge.tensor_transport import TensorSpec
 
 
@@ -27,8 +28,8 @@ class CallRecord:
     late_write: bool
     absent: bool = False
     """The outputs were not at the claimed addresses when the worker said that the call had returned."""
-    where: Any = None
-    """Addresses and strides of the outputs in the worker's own memory, as it claims; on a CPU."""
+    where: Places | None = None
+    """Of the outputs in the worker's own memory, as it claims; on a CPU."""
     waited_ns: int = 0
     """How long a thread on the critical path was ready and had no core: the worker's first, its supervisor's or the controller's."""
     waited_delivery_ns: int = 0

@@ -25,7 +25,7 @@ from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.call_options import no_op
 from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceControl, initialise_device
 from bottega.judge.device_lock import Lease
-from bottega.judge.evaluation import Evaluation
+from bottega.judge.evaluation import Evaluation, ExtensionArchive
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.oracle import Oracle
@@ -47,7 +47,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     channel, lease, beside = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:5]), Lease(descriptors[5:9])
     if arguments["device"] != "cpu":
         torch.set_num_threads(THREADS_BESIDE_A_GPU)
-    controller = Controller(channel, lease, beside, str(arguments["device"]), str(arguments.get("cache", "")))
+    controller = Controller(channel, lease, beside, str(arguments["device"]))
     try:
         controller.serve()
     except ChannelClosed:
@@ -70,14 +70,12 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 class Controller:
-    def __init__(self, channel: Channel, lease: Lease, beside: Lease, device: str, cache: str):
+    def __init__(self, channel: Channel, lease: Lease, beside: Lease, device: str):
         self.channel = channel
         self.lease = lease
         self.beside = beside
         """A second handle on the same lease, for background compilation."""
         self.device = device
-        self.cache = cache
-        """A folder for what may be kept between runs; empty when there is none."""
         self.device_control: DeviceControl
         self.settings = Settings()
         self.baselines: dict[str, Runner] = {}
@@ -167,17 +165,20 @@ class Controller:
         return draw_inputs(self.profile, self.reference, self.baselines["eager"], variant)
 
     def evaluate(self, message: dict[str, Any]) -> dict[str, Any]:
-        payload_at, end, control = self.channel.claim_descriptors(3)
+        payload_at, end, control, *lent = self.channel.claim_descriptors(4 if "archive" in message else 3)
         payload = pickle.loads(read_payload(payload_at))
         runner = self._runner("candidate", end, control)
+        archive = ExtensionArchive(lent[0], message["archive"] == "kept") if lent else None
         try:
-            found = Evaluation(self, runner, payload["source"], payload["claimed"], payload["settings"]).evaluate()
+            found = Evaluation(self, runner, payload["source"], payload["claimed"], payload["settings"], archive).evaluate()
         finally:
             runner.close()
+            if archive is not None:
+                os.close(archive.descriptor)
             if self.profile.large:
                 self.oracle.forget()
             self._release_memory()
-        return {"evaluation": found}
+        return {"evaluation": found, "archive": archive.told if archive is not None else None}
 
     def _release_memory(self) -> None:
         """Release device memory of the last evaluation: other tasks are open beside this one."""

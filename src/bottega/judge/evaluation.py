@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from bottega.core.errors import SandboxError
 from bottega.core.foreign_text import printable, words_of
-from bottega.judge.arena import Arena
-from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
+from bottega.judge.build_cache import LARGEST_ARCHIVE
+from bottega.judge.call_options import CallOptions
 from bottega.judge.coverage_stage import measure_coverage
 from bottega.judge.evaluation_run import EvaluationRun, TaskContext
 from bottega.judge.profile_stage import measure_profile
@@ -19,13 +18,33 @@ from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
-from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, add_trial, run_trial
+from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_trial, run_trial
 from bottega.judge.worker_link import RunnerFailed
 
 
+@dataclass
+class ExtensionArchive:
+    """What torch's extension builder made of this source, or room for it: an anonymous file of the judge's (`LentArchive`)."""
+
+    descriptor: int
+    kept: bool
+    """Whether it holds an archive, to be unpacked; else one is to be written there."""
+    told: int | str | None = None
+    """What the judge is told of it afterwards."""
+
+
 class Evaluation:
-    def __init__(self, context: TaskContext, runner: Runner, source: str, claimed: tuple[str, ...], settings: Settings):
+    def __init__(
+        self,
+        context: TaskContext,
+        runner: Runner,
+        source: str,
+        claimed: tuple[str, ...],
+        settings: Settings,
+        archive: ExtensionArchive | None = None,
+    ):
         """`claimed`: names of the kernels that the text defines."""
+        self.archive = archive
         found = {
             "trials": [],
             "violations": [],
@@ -107,11 +126,11 @@ class Evaluation:
     def _build(self) -> bool:
         """Import and build the candidate and give it the reference's parameters; True when that decides the verdict."""
         context, end = self.run.context, self.run.budget.end
-        archive = archive_path(context.cache, self.run.source) if context.cache and wants_cache(self.run.source) else None
-        if archive is not None and archive.exists():
+        archive = self.archive
+        if archive is not None and archive.kept:
             self._restore(archive, end)
         reply = context.load(self.run.runner, self.run.source, "candidate", "ModelNew", end)
-        if archive is not None and not archive.exists():
+        if archive is not None and not archive.kept:
             self._harvest(archive, end)
         mismatch = printable(words_of(reply.get("mismatch") or "", 500))
         if mismatch and context.reference.guessable:
@@ -131,37 +150,27 @@ class Evaluation:
         context, found = self.run.context, self.run.found
         options = self.run.options(timed=False)
         for variant in self.run.settings.variants:
-            trial = run_trial(
-                context.draw,
-                context.oracle,
-                context.baselines["eager"],
-                self.run.runner,
-                variant,
-                options,
-                profile=context.profile,
-            )
+            trial = self._trial(variant, options)
+            if trial.skipped and context.reference.inputs.keep_signs(variant):
+                trial = self._trial(variant, options)
             if add_trial(found, trial):
                 return True
         return False
 
-    def _restore(self, archive: Path, deadline: float) -> None:
-        descriptor = os.open(archive, os.O_RDONLY)
+    def _trial(self, variant: str, options: CallOptions) -> CorrectnessTrial:
+        context = self.run.context
+        eager = context.baselines["eager"]
+        return run_trial(context.draw, context.oracle, eager, self.run.runner, variant, options, profile=context.profile)
+
+    def _restore(self, archive: ExtensionArchive, deadline: float) -> None:
         try:
-            self.run.runner.ask({"do": "restore"}, deadline, (descriptor,))
+            self.run.runner.ask({"do": "restore"}, deadline, (archive.descriptor,))
         except RunnerFailed as failure:
             if failure.kind != "failure":
                 raise
-            archive.unlink(missing_ok=True)  # damaged: it will be built anew
-        finally:
-            os.close(descriptor)
+            archive.told = "damaged"
 
-    def _harvest(self, archive: Path, deadline: float) -> None:
-        room = Arena.create("cpu", LARGEST_ARCHIVE)
-        try:
-            reply = self.run.runner.ask({"do": "harvest", "capacity": room.capacity}, deadline, (room.descriptor,))
-            count = reply.get("bytes")
-            data = room.read(count) if isinstance(count, int) else b""
-        finally:
-            room.close()
-        if data:
-            keep(archive, data)
+    def _harvest(self, archive: ExtensionArchive, deadline: float) -> None:
+        reply = self.run.runner.ask({"do": "harvest", "capacity": LARGEST_ARCHIVE}, deadline, (archive.descriptor,))
+        count = reply.get("bytes")
+        archive.told = count if isinstance(count, int) else None

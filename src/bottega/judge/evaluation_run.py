@@ -23,7 +23,6 @@ class TaskContext(Protocol):
     """What an evaluation uses of the controller."""
 
     device: str
-    cache: str
     lease: Lease
     device_control: DeviceControl
     reference: Reference

@@ -12,17 +12,19 @@ import torch
 
 from bottega.core.errors import SandboxError
 from bottega.judge.arena import Arena
-from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
-from bottega.judge.output_presence import OutputPresence, scattered_regions
+from bottega.judge.output_presence import OutputPresence, Places, scattered_regions
 from bottega.judge.retained_outputs import RetainedOutputs
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, aligned
 from bottega.judge.worker_link import RunnerFailed, WorkerLink
-from bottega.sandbox.channel import Channel, Message
+from bottega.sandbox.channel import Channel
 from bottega.sandbox.control import ProcessControl
 
 SHIFTS = 16
 """Addresses at which inputs and outputs may begin: a call never sees the pointer it saw before, except by chance."""
+
+
+NOT_THERE = "the outputs do not lie where the candidate's process says"
 
 
 class InspectedWorker(WorkerLink):
@@ -77,10 +79,12 @@ class InspectedWorker(WorkerLink):
         views = self.output_views(record.specs)
         try:
             presence = OutputPresence.read(record.where, views, self.control)
-            if not presence.matches(views):
-                return "the outputs do not lie where the candidate's process says"
+            if record.where is None or not presence.matches(views):
+                return NOT_THERE
             written = self.control.overwrite_memory(scattered_regions(record.where, views))
             return "" if written else self.control.memory_unreadable
+        except ValueError:  # beyond any address
+            return NOT_THERE
         except SandboxError:
             raise RunnerFailed("died") from None
 
@@ -99,7 +103,7 @@ class InspectedWorker(WorkerLink):
         known = addresses if self.reads_memory and len(addresses) == len(specs) else []
         retained = RetainedOutputs.of(self.outputs.base, specs, known)
         if retained.addresses and not self._still_holds(retained, specs):
-            raise RunnerFailed("forged", text="the outputs do not lie where the candidate's process says")
+            raise RunnerFailed("forged", text=NOT_THERE)
         self.retained = retained
 
     def _still_holds(self, retained: RetainedOutputs, latest: list[TensorSpec]) -> bool:
@@ -111,17 +115,12 @@ class InspectedWorker(WorkerLink):
             raise RunnerFailed("died") from None
         return found is not None and retained.are(places, found)
 
-    def _read_presence(
-        self, returned: Message | None, expected: Sequence[torch.Tensor], options: CallOptions
-    ) -> OutputPresence:
-        """Stop the worker where it is, and read its outputs in its own memory."""
-        self.freeze(options.deadline())
+    def _read_presence(self, where: Places | None, expected: Sequence[torch.Tensor]) -> OutputPresence:
+        """Read the outputs of the stopped worker in its own memory."""
         try:
-            presence = OutputPresence.read((returned or {}).get("where"), expected, self.control)
+            return OutputPresence.read(where, expected, self.control)
         except SandboxError:
             raise RunnerFailed("died") from None
-        self.thaw()
-        return presence
 
     def _clear_outputs(self) -> None:
         """Fill the output area with bytes that are NaN in every floating type."""

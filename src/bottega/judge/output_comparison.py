@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from bottega.judge.dtypes import widest
 from bottega.judge.fused_comparison import can_fuse, fused_row
 from bottega.judge.tensor_transport import is_dense
 from bottega.judge.tolerance import Tolerance, tolerance
@@ -231,6 +232,15 @@ def root_mean_square(tensor: torch.Tensor) -> float:
         return 0.0
     total, count = torch.stack(rows).sum(0).tolist()
     return math.sqrt(total / count) if count else 0.0
+
+
+def nonfinite_elements(tensor: torch.Tensor, *, counted: bool) -> torch.Tensor:
+    """How many elements are not finite. Not `counted`, only whether there are any: a sum takes no memory, and a count does."""
+    if not tensor.numel() or not (tensor.is_floating_point() or tensor.is_complex()):
+        return torch.zeros((), dtype=torch.int64, device=tensor.device)
+    if not counted:
+        return (~tensor.to(widest(tensor.dtype)).sum().isfinite()).long()
+    return torch.stack([piece.numel() - piece.to(widest(piece.dtype)).isfinite().sum() for piece in pieces(tensor)]).sum()
 
 
 def pieces(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -22,8 +22,24 @@ ELEMENTS = 32
 MOST_OUTPUTS = 64
 OVERWRITTEN = 4096
 """Elements in all."""
+HIGHEST = 1 << 63
 SEARCHED = 1 << 22
 """Elements of an output that are searched for those."""
+
+
+Places = list[tuple[int, tuple[int, ...]]]
+"""Address and strides of each output in a worker's memory."""
+
+
+def claimed_places(told: Any) -> Places | None:
+    """The worker's claim of where its outputs lie, if it is one: whole numbers that an address and strides can be. It is used as it stands
+    wherever its memory is read or written."""
+    try:
+        places = [(address, tuple(strides)) for address, strides in told]
+    except (TypeError, ValueError):
+        return None
+    numbers = [number for address, strides in places for number in (address, *strides)]
+    return places if all(type(number) is int and 0 <= number < HIGHEST for number in numbers) else None
 
 
 @dataclass
@@ -37,27 +53,26 @@ class OutputPresence:
     """Something could not be read where it was said to lie."""
 
     @classmethod
-    def read(cls, where: Any, expected: Sequence[torch.Tensor], control: ProcessControl) -> OutputPresence:
-        """`where` is the worker's claim: address and strides of each output. `expected` is what the reference returned for the same inputs."""
+    def read(cls, where: Places | None, expected: Sequence[torch.Tensor], control: ProcessControl) -> OutputPresence:
+        """`where` is the worker's claim. `expected` is what the reference returned for the same inputs."""
         presence = cls()
         regions: list[tuple[int, int]] = []
         chosen = list(range(len(expected)))
         secrets.SystemRandom().shuffle(chosen)
+        if where is None or len(where) < len(expected):
+            return cls(missing=True)
         try:
             for number in chosen[:MOST_OUTPUTS]:
                 tensor = expected[number]
-                address, strides = int(where[number][0]), [int(stride) for stride in where[number][1]]
+                address, strides = where[number]
                 if len(strides) != tensor.dim():
                     continue  # of another shape, which is reported elsewhere
                 width = tensor.dtype.itemsize
                 for index in _indices(tensor):
-                    place = address + width * sum(i * stride for i, stride in zip(index, strides))
-                    if not 0 <= place < 1 << 63:
-                        raise ValueError("no address")
                     presence.places.append((number, index))
-                    regions.append((place, width))
+                    regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))
             presence.found = (control.read_memory(regions) if regions else []) or []
-        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
+        except ValueError:  # no address
             presence.missing = True
         presence.missing = presence.missing or len(presence.found) != len(presence.places)
         return presence
@@ -72,11 +87,11 @@ class OutputPresence:
         )
 
 
-def scattered_regions(where: Any, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+def scattered_regions(where: Places, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
     """Address and length of random elements of the outputs, whose addresses `OutputPresence` has verified."""
     regions = []
     for number, tensor in list(enumerate(outputs))[:MOST_OUTPUTS]:
-        address, strides, width = where[number][0], where[number][1], tensor.dtype.itemsize
+        (address, strides), width = where[number], tensor.dtype.itemsize
         chosen = secret_indices(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)
         for index in _as_indices(chosen, tensor):
             regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))

@@ -91,10 +91,11 @@ def run_rounds(
         inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
         keep = may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
-        records: dict[str, CallRecord] = {}
-        for name in order if not looked else runners:  # the candidate last, where its outputs are looked for
-            expected = _expected(baselines, records) if looked and name == "candidate" else []
-            records[name] = timed_call(runners[name], inputs, options, keep=keep, look=expected)
+        this = _Round(runners, inputs, options, keep)
+        for name in order:
+            this.call(name, look=looked and name == "candidate")
+        records = this.records
+        for name in records:
             if previous:
                 result.settles.setdefault(previous, []).append(records[name].settle_ns)
             previous = name
@@ -150,8 +151,35 @@ def run_rounds(
     return result
 
 
+@dataclass
+class _Round:
+    """Every runner once on the same inputs. The first of them is a baseline."""
+
+    runners: dict[str, Runner]
+    inputs: InputSet
+    options: CallOptions
+    keep: bool
+    records: dict[str, CallRecord] = field(default_factory=dict)
+
+    def call(self, name: str, *, look: bool = False) -> None:
+        if name not in self.records:
+            wanted = self._expected if look else None
+            self.records[name] = timed_call(self.runners[name], self.inputs, self.options, keep=self.keep, look=wanted)
+
+    def _expected(self) -> list[torch.Tensor]:
+        """The outputs of the first baseline. If the candidate is called before it, it runs while the candidate is stopped in its call: a candidate
+        that could only be looked at after the baseline would know, by the time that has passed, when nobody looks."""
+        name, baseline = next(iter(self.runners.items()))
+        self.call(name)
+        return baseline.output_views(self.records[name].specs)
+
+
 def timed_call(
-    runner: Runner, inputs: InputSet, options: CallOptions, keep: bool = False, look: Sequence[torch.Tensor] = ()
+    runner: Runner,
+    inputs: InputSet,
+    options: CallOptions,
+    keep: bool = False,
+    look: Callable[[], Sequence[torch.Tensor]] | None = None,
 ) -> CallRecord:
     """Raises `InvalidTask` for a baseline whose process is lost or does not stay stopped: not the candidate's fault, so the judge opens the task
     again."""
@@ -166,11 +194,6 @@ def timed_call(
 def _enough(pairs: list[TimedPair], settings: Settings) -> bool:
     speedup = combine(pairs, settings.floor).speedup
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
-
-
-def _expected(baselines: dict[str, Runner], records: dict[str, CallRecord]) -> list[torch.Tensor]:
-    name, baseline = next(iter(baselines.items()))
-    return baseline.output_views(records[name].specs)
 
 
 def left_behind(rounds: Rounds) -> str:

@@ -24,6 +24,7 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
+from bottega.judge.output_presence import OutputPresence, claimed_places
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
@@ -100,10 +101,11 @@ class Runner(InspectedWorker):
         options: CallOptions,
         sampled: bool = False,
         keep: bool = False,
-        look: Sequence[torch.Tensor] = (),
+        look: Callable[[], Sequence[torch.Tensor]] | None = None,
     ) -> CallRecord:
-        """One call on fresh contents at a fresh address. Returns with the worker frozen. With `keep`, the worker retains its outputs. `look` holds
-        the reference's outputs: with it, the worker's memory is checked for its outputs as the call returns, and such a call is not timed.
+        """One call on fresh contents at a fresh address. Returns with the worker frozen. With `keep`, the worker retains its outputs. `look` gives
+        the reference's outputs: with it, the worker's memory is checked for its outputs as the call returns, and such a call is not timed. It is
+        asked when the worker has been stopped there, so that the reference may be run only then.
 
         Where the outputs must go is told only when the call has returned: a worker that wrote them there in the first place would save the
         copy that the other has to make. A worker that says too early that the call has returned, to learn the place, finds its inputs poisoned.
@@ -142,7 +144,14 @@ class Runner(InspectedWorker):
         self._send({"go": nonce, **message}, deadline)
         returned = self._wait_for("returned", nonce, poison, options.delivery_hold_ns, options)
         poisoned = time.perf_counter_ns()
-        presence = self._read_presence(returned, look, options) if look and self.reads_memory else None
+        where = claimed_places(returned.get("where")) if returned is not None else None
+        presence: OutputPresence | None = None
+        wanted: Sequence[torch.Tensor] = ()
+        if look is not None and self.reads_memory:
+            self.freeze(options.deadline())
+            wanted = look()
+            presence = self._read_presence(where, wanted)
+            self.thaw()
         self._send({"deliver": shift, "strides": options.strides, "keep": keep}, options.deadline())
         if returned is None:
             self._receive_event("returned", nonce, options)
@@ -170,12 +179,12 @@ class Runner(InspectedWorker):
             output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
             skeleton = done["outputs"]
             restrided = any(list(own) != list(spec.stride) for own, spec in zip(done["own"], output_specs))
-            if keep:
+            if keep and not done.get("aliases"):  # an alias of the inputs was poisoned with them, and is rejected as one
                 self._retain(output_specs, [int(address) for address in done["addresses"]])
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
         self._check_positions(output_specs, shift)
-        alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in look]
+        alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in wanted]
         absent = presence is not None and alike and not presence.matches(self.output_views(output_specs))
         return CallRecord(
             outer_ns=poisoned - begun,
@@ -191,7 +200,7 @@ class Runner(InspectedWorker):
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
             absent=absent,
-            where=returned.get("where") if returned is not None else None,
+            where=where,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
             waited_preparing_ns=waited_preparing,

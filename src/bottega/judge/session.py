@@ -15,6 +15,7 @@ from typing import Any
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.judge.baseline_cache import BaselineCache, folder_name
+from bottega.judge.build_cache import lend
 from bottega.judge.cancellation import Cancellation
 from bottega.judge.device_lock import open_lease
 from bottega.judge.invalid_task import out_of_memory
@@ -70,12 +71,18 @@ class Session:
     def evaluate(self, worker: WorkerProcess, source: str, claimed: tuple[str, ...], settings: Settings) -> dict[str, Any]:
         """The controller's report about one candidate. Raises `JudgeError` when the controller itself is lost."""
         payload = payload_descriptor(pickle.dumps({"source": source, "claimed": claimed, "settings": settings}))
+        archive = lend(self.machine.cache, self.task.id, source)
+        lent, told = ([], {}) if archive is None else ([archive.descriptor], archive.message)
         try:
-            self._tell({"do": "evaluate"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
+            self._tell({"do": "evaluate", **told}, [payload, worker.end.fileno(), worker.sandbox.control.fileno(), *lent])
             compiling = settings.task_timeout if settings.compiled else 0.0
             reply = self._answer(settings.timeout + TASK_SHARE_SECONDS + compiling)
+            if archive is not None:
+                archive.take_back(reply.get("archive"))
         finally:
             os.close(payload)
+            if archive is not None:
+                archive.close()
             self.last_used = time.monotonic()
         if "invalid" in reply:
             raise TaskError(f"{self.task.label}: {reply['invalid']}")
@@ -120,16 +127,13 @@ class Session:
         leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart
         try:
             self.channel = Channel(ours)
-            shared = [self.machine.cache] if self.machine.cache else []
-            self.sandboxes.append(
-                self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True)
-            )
+            self.sandboxes.append(self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], trusted=True))
             payload = {"source": self.task.source, "settings": self.settings, "rates": self.machine.rates}
             passed: list[int] = [payload_descriptor(pickle.dumps(payload))]
             for _ in names:
                 controller_end, worker_end = channel_pair()
                 ends += [controller_end, worker_end]
-                sandbox = self._spawn("bottega.judge.worker:main", [worker_end.fileno()], [])
+                sandbox = self._spawn("bottega.judge.worker:main", [worker_end.fileno()])
                 self.sandboxes.append(sandbox)
                 passed += [controller_end.fileno(), sandbox.control.fileno()]
             self.channel.send({"do": "open", "baselines": names}, passed)
@@ -162,7 +166,8 @@ class Session:
             return ShortOfMemory(f"{self.task.label}: {text}", self.admitted)
         return TaskError(f"{self.task.label}: {text}")
 
-    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, trusted: bool = False) -> Sandbox:
+    def _spawn(self, entry: str, descriptors: list[int], *, trusted: bool = False) -> Sandbox:
+        """A process that runs the task's code. Of what is kept between runs it sees its own task's folder, if any."""
         huge = Limits(
             memory_bytes=self.machine.limits.memory_bytes,
             scratch_bytes=self.machine.limits.scratch_bytes,
@@ -172,10 +177,10 @@ class Session:
         return self.machine.server.spawn(
             entry,
             fds=descriptors,
-            arguments={"device": self.machine.device, "cache": self.machine.cache},
+            arguments={"device": self.machine.device},
             limits=huge,
             environment={**self.machine.environment, **self.cache.environment},
-            writable=[*writable, *([self.cache.path] if self.cache.path else [])],
+            writable=[self.cache.path] if self.cache.path else [],
             trusted=trusted,
         )
 

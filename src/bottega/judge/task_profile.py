@@ -23,7 +23,7 @@ from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.loading import bytes_of
 from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.oracle import Oracle
-from bottega.judge.output_comparison import OutputComparison, root_mean_square
+from bottega.judge.output_comparison import OutputComparison, nonfinite_elements, root_mean_square
 from bottega.judge.reference import Reference, release
 from bottega.judge.runner import LARGE_BYTES, Runner, on_all_cores
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, dtype_name, lay_out
@@ -50,6 +50,8 @@ class TaskProfile:
     alone_ms: float = 0.0
     workspace: int = 0
     """Bytes of the device that the reference takes beside inputs, parameters and outputs; 0 on a CPU."""
+    nonfinite: int = 0
+    """How many elements of a right answer are NaN or infinite on plain inputs: what a mask hides, say."""
     strides: tuple[tuple[int, ...], ...] = ()
     """How each output lies in memory."""
     reuses_outputs: bool = False
@@ -172,8 +174,12 @@ def profile_task(
         record = _reference_call(eager, drawn, options)
         if profile.large:
             eager.trim(deadline)
-        for _ in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
+        counts = []
+        for piece in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
             options.yield_to_timer()
+            counts += [nonfinite_elements(truth, counted=True) for truth in piece.outputs]
+            del piece
+        profile.nonfinite = int(torch.stack(counts).sum())
         oracle.settled = True
         if profile.large:
             oracle.forget()
@@ -304,7 +310,7 @@ def _first_times(
             first = record
         if number == 1:
             held = eager.retained is not None and eager.reads_memory
-            same_place = held and any(one == two for one, two in zip(first.where, record.where) if one[0])
+            same_place = held and any(one == two for one, two in zip(first.where or (), record.where or ()) if one[0])
             profile.reuses_outputs = eager.retained_was_altered(record.specs, options.strides, options.deadline()) or same_place
             profile.writes_memory = held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(record)
             if profile.large:

@@ -25,12 +25,13 @@ from bottega.train.credit import (
     weighted,
     writing_credits,
 )
+from bottega.train.critic import with_token_advantages
 from bottega.train.learner import Learner
 from bottega.train.policy import with_logprobs
 from bottega.train.rejection_sampling import Rejection, reject_by_coverage, reject_by_mismatch
 from bottega.train.rewards import reward_named
 from bottega.train.rewards.verdict_reader import Reward, VerdictReader
-from bottega.train.rows import TrainRow, policy_rows
+from bottega.train.rows import STREAMS, TrainRow, policy_rows
 from bottega.train.settings import Config
 
 
@@ -99,6 +100,12 @@ def batch_of(config: Config, learner: Learner, episodes: Sequence[Episode], cred
     }
     built = policy_rows(traces, everything, config.data.longest)
     rows = with_logprobs(built.rows, learner.row_logprobs(built.rows, config.data.pack_tokens), "old")
+    if config.has_critic:
+        writers = {trace.id for trace in traces if trace.role == "write"}
+        returns = {
+            (trace, turn): value for (trace, turn), value in advantages.items() if trace in writers and math.isfinite(value)
+        }
+        rows = with_token_advantages(rows, learner.row_values(rows, config.data.pack_tokens), returns, config)
     coverage = _by_coverage(config, traces, step)
     mismatch = _by_mismatch(config, traces, rows)
 
@@ -145,6 +152,6 @@ def _masked(row: TrainRow, keep: Callable[[str, int], bool]) -> TrainRow | None:
     for _, _, begin, end in kept:
         policy[begin:end] = 1.0
     last = max(end for _, _, _, end in kept)
-    names = ("ids", "imitation", "advantage", "rollout", "old", "reference")
+    names = ("ids", *(name for name in STREAMS if name != "policy"))
     streams = {name: getattr(row, name)[:last] for name in names}
     return replace(row, **streams, policy=policy[:last], answers=len(kept), spans=tuple(kept))

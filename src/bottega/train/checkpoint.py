@@ -63,7 +63,7 @@ class Checkpoints:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in learner.trained().values()))
+            _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value, _ in learner.kept().values()))
             _put_folder(place, write)
             self._point(place.name)
         except RankLostError:  # the disk is not at fault

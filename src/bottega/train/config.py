@@ -32,7 +32,10 @@ WITHOUT_EFFECT: dict[Stage, dict[str, str]] = {
         "data.tasks": "its rows come from --data",
         "log.stop_on_alarm": "alarms are RL's",
         "checkpoint.step_logs": "nothing is drawn and judged",
-        **dict.fromkeys(("rollout", "skills", "reward", "advantage", "rejection", "ablations"), "nothing is drawn and judged"),
+        **dict.fromkeys(
+            ("rollout", "skills", "reward", "advantage", "critic", "stages", "rejection", "ablations"),
+            "nothing is drawn and judged",
+        ),
     },
 }
 """Of each stage the settings, or whole sections, that it does not read, and why."""

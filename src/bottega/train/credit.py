@@ -40,14 +40,23 @@ def writing_credits(
     if len({episode.task_id for episode in episodes}) > 1:
         raise ValueError("a group holds episodes of one task")
     traces = [trace for episode in episodes for trace in episode.of("write")]
-    rewards = [turn_rewards(trace.turns, reward) for trace in traces]
+    rewards = [_kernel_rewards(trace, reward) for trace in traces]
     advantages = advantage([returns(of_trace, kind, gamma) for of_trace in rewards])
     return [
         Credit(trace.id, turn, "write", own, value)
         for trace, of_trace, values in zip(traces, rewards, advantages)
-        for turn, (own, value) in enumerate(zip(of_trace, values))
+        for turns, own, value in zip(trace.by_kernel, of_trace, values)
         if own is not None and value is not None
+        for turn in turns
+        if turn == turns[-1] or not trace.turns[turn].fault
     ]
+
+
+def _kernel_rewards(trace: Trace, reward: Reward) -> list[float | None]:
+    """One for each kernel. The steps by which an agent came to one share its credit, but for those whose calls could not be read: kernels are what
+    traces of one task can be compared by, and a good one must not praise a broken call."""
+    rewards = turn_rewards(trace.turns, reward)
+    return [rewards[turns[-1]] for turns in trace.by_kernel]
 
 
 def selecting_credits(episode: Episode, reward: Reward, alone: bool = False) -> list[Credit]:

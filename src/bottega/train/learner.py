@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
 
 from bottega.backbone.loading import cast
-from bottega.core.errors import BottegaError, TrainingError
+from bottega.core.errors import BottegaError, TrainingError, UsageError
+from bottega.train.critic import Critic
 from bottega.train.optimiser import Optimiser, Updated, update
 from bottega.train.packing import TrainPack, by_row
 from bottega.train.policy import Policy
@@ -39,7 +40,7 @@ Found = TypeVar("Found")
 BEGIN = "begin"
 LOST = re.compile(r"connection (was )?(closed|reset)|gloo.*(timed out|broken pipe)|nccl.*(remote|abort|timeout)", re.I)
 """What torch's backends say where a peer has died. They have no error of their own for it."""
-WEIGHTS, MOMENTS = "weights/", "moments/"
+WEIGHTS, MOMENTS, CRITIC = "weights/", "moments/", "critic/"
 
 
 def together(method: Callable[Given, Found]) -> Callable[Given, Found]:
@@ -76,6 +77,9 @@ class Learner:
         self.policy = _placed_policy(config, model, ranks, temperature, whole)
         self.reference = _placed_policy(config, twin, ranks, temperature, whole, compiled=False) if twin is not None else None
         self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
+        if config.has_critic and ranks.sharded:
+            raise UsageError("advantage.name=gae has its critic in one process; take trloo on several ranks")
+        self.critic = Critic(self.policy, config) if config.has_critic else None
         if whole is not None:  # from now on the decoder's: it reads what the trainer computes in
             cast(whole.to(self.policy.device), self.policy.dtype)
 
@@ -111,9 +115,10 @@ class Learner:
     @together
     def save(self, folder: Path) -> None:
         """Weights that are trained, and the optimiser's moments. All ranks write into one folder, which they must share."""
-        tensors = {f"{WEIGHTS}{name}": parameter.detach() for name, parameter in self.trained().items()}
-        for name, parameter in self.trained().items():
-            tensors |= {f"{MOMENTS}{kind}/{name}": value for kind, value in self.optimiser.moments(parameter).items()}
+        tensors: dict[str, Tensor] = {}
+        for name, (parameter, optimiser) in self.kept().items():
+            tensors[f"{WEIGHTS}{name}"] = parameter.detach()
+            tensors |= {f"{MOMENTS}{kind}/{name}": value for kind, value in optimiser.moments(parameter).items()}
         with _distributed_checkpoint():
             writer = dcp.FileSystemWriter(folder, sync_files=True)
             dcp.save(tensors, storage_writer=writer, process_group=self.ranks.control, no_dist=not self.ranks.sharded)
@@ -121,20 +126,20 @@ class Learner:
     @together
     def load(self, folder: Path) -> None:
         """Raises `TrainingError` where a folder holds another model's weights."""
-        trained = self.trained()
+        kept = self.kept()
         there = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
         sizes = {name.removeprefix(WEIGHTS): tuple(each.size) for name, each in there.items() if name.startswith(WEIGHTS)}
-        if sizes != {name: tuple(parameter.shape) for name, parameter in trained.items()}:
+        if sizes != {name: tuple(parameter.shape) for name, (parameter, _) in kept.items()}:
             raise TrainingError(f"{folder} holds another model than the one that is to go on: same model, same LoRA?")
-        stepped = any(name.startswith(MOMENTS) for name in there)
-        moments = {name: self.optimiser.new_moments(parameter) for name, parameter in trained.items()} if stepped else {}
-        tensors = {f"{WEIGHTS}{name}": parameter.detach() for name, parameter in trained.items()}
+        stepped = {name.removeprefix(MOMENTS).partition("/")[2] for name in there if name.startswith(MOMENTS)}
+        moments = {name: kept[name][1].new_moments(kept[name][0]) for name in kept if name in stepped}
+        tensors = {f"{WEIGHTS}{name}": parameter.detach() for name, (parameter, _) in kept.items()}
         tensors |= {f"{MOMENTS}{kind}/{name}": value for name, own in moments.items() for kind, value in own.items()}
         with _distributed_checkpoint():
             reader = dcp.FileSystemReader(folder)
             dcp.load(tensors, storage_reader=reader, process_group=self.ranks.control, no_dist=not self.ranks.sharded)
         for name, own in moments.items():
-            self.optimiser.restore(trained[name], own)
+            kept[name][1].restore(kept[name][0], own)
 
     @together
     def show(self) -> None:
@@ -169,6 +174,13 @@ class Learner:
         packs = self.policy.packs(rows, size)
         return by_row(packs, [found[0] for found in self.logprobs(packs, reference)])
 
+    def row_values(self, rows: Sequence[TrainRow], size: int) -> list[np.ndarray]:
+        """What the critic expects before each token that counts, row by row."""
+        if not rows or self.critic is None:
+            return []
+        packs = self.policy.packs(rows, size)
+        return by_row(packs, [self.critic.values(pack) for pack in packs])
+
     @property
     def shown(self) -> Any:
         """The model that answers are drawn from."""
@@ -176,6 +188,15 @@ class Learner:
 
     def trained(self) -> dict[str, nn.Parameter]:
         return {name: parameter for name, parameter in self.policy.model.named_parameters() if parameter.requires_grad}
+
+    def kept(self) -> dict[str, tuple[nn.Parameter, Optimiser]]:
+        """What a checkpoint holds: all that learns, with the optimiser that has its moments."""
+        found = {name: (parameter, self.optimiser) for name, parameter in self.trained().items()}
+        if self.critic is not None:
+            found |= {
+                f"{CRITIC}{name}": (parameter, self.critic.optimiser) for name, parameter in self.critic.trained().items()
+            }
+        return found
 
     def sizes(self) -> tuple[int, int]:
         """Parameters of the model, and how many of them are trained."""

@@ -76,6 +76,8 @@ class MemoryPlan:
     gradients: float
     moments: float
     reference: float
+    critic: float
+    """Weights, gradients and moments of its copy of the model."""
     gathered: float
     """Two layers and the tables, whole, while they are computed."""
     activations: float
@@ -112,6 +114,7 @@ def memory_plan(size: ModelSize, config: Config, ranks: int, rollouts: bool = Tr
         gradients=here * 4 * trained / ranks,
         moments=here * 8 * trained / ranks,
         reference=here * (2 if lora else 4) * size.parameters / ranks if config.loss.kl else 0,
+        critic=16 * trained + 2 * frozen if config.has_critic else 0,
         gathered=2 * (2 * size.layer + size.tables) if sharded else 0,
         activations=size.layers * (kept if config.model.recompute else kept + inside),
         head=max(chunk * 6, inside * config.model.recompute) + (0 if lora else 4 * size.vocabulary * size.hidden),

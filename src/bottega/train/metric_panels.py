@@ -27,6 +27,7 @@ RL_PANELS: tuple[Panel, ...] = (
     ("Left out of the update", "By coverage, by mismatch, and clipped.", ("dropped/coverage", "dropped/mismatch", "clipped_share"), "lines"),
     ("Skills of a step", "Cards proposed, tried by the gate, passed, and used by selections.",
      ("skills/proposed", "skills/proved", "skills/passed", "skills/known", "skills/used"), "lines"),
+    ("Critic", "Its error, and the share of the returns' spread that it explains.", ("critic/loss", "critic/explained"), "lines"),
     ("Loss and gradient", "Before the bound on the gradient.", ("loss", "gradient"), "lines"),
     ("Tokens a second", "Sampled while the generator was busy, and learned while the trainer was.",
      ("tokens_per_second", "training_tokens_per_second"), "lines"),

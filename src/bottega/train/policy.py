@@ -80,7 +80,7 @@ class Policy:
         def use(hidden: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
             return head_loss(hidden, weight, packed.targets, loss, temperature=self.temperature)
 
-        return LossResult(*self.body(packed, self._bound(packed), use))
+        return LossResult(*self.body(packed, self.bound(packed), use))
 
     @torch.no_grad()
     def logprobs(self, packed: TrainPack) -> tuple[Tensor, Tensor]:
@@ -95,18 +95,30 @@ class Policy:
             def use(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
                 return head_logprobs(hidden, weight, packed.targets, temperature=self.temperature)
 
-            found: tuple[Tensor, Tensor] = self.body(packed, self._bound(packed), use)
+            found: tuple[Tensor, Tensor] = self.body(packed, self.bound(packed), use)
             return found
         finally:
             self.model.train(training)
 
-    def _bound(self, packed: TrainPack) -> int:
+    def bound(self, packed: TrainPack) -> int:
         if self.longest is not None and packed.longest > self.longest:
             raise ValueError(f"a row of {packed.longest} tokens where at most {self.longest} were announced")
         return self.longest or packed.longest
 
     def _foreign(self, packed: TrainPack) -> Tensor:
         """The logits before each token that counts, [N, vocabulary]."""
+        ids, where = self._lines(packed)
+        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[where]
+        return logits
+
+    def foreign_hidden(self, packed: TrainPack) -> Tensor:
+        """What the head reads before each token that counts, [N, width], where the model does not take our own pass."""
+        ids, where = self._lines(packed)
+        hidden: Tensor = self.model(input_ids=ids, use_cache=False, output_hidden_states=True).hidden_states[-1][where]
+        return hidden
+
+    def _lines(self, packed: TrainPack) -> tuple[Tensor, tuple[list[int], list[int]]]:
+        """The pack's documents one a line, padded on the right, and where the tokens before those that count lie."""
         width = max(packed.lengths)
         ids = packed.ids.new_zeros((len(packed.lengths), width))
         lines: list[int] = []
@@ -118,9 +130,7 @@ class Policy:
             columns += range(length)
             at += length
         places = packed.places.tolist()
-        where = ([lines[place] for place in places], [columns[place] for place in places])
-        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[where]
-        return logits
+        return ids, ([lines[place] for place in places], [columns[place] for place in places])
 
 
 def with_logprobs(

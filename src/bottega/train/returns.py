@@ -1,6 +1,7 @@
 """Returns: what a turn is credited with, from its own reward and those of the turns after it.
 
-The discounted sum credits the steps that led somewhere; the discounted maximum asks only how far it came in the end. gamma = 1 and
+The discounted sum credits the steps that led somewhere; the discounted maximum asks only how far it came in the end, and the last turn that was
+judged, discounted, what was handed over (CUDA Agent). gamma = 1 and
 the sum is what daVinci-kernel and Dr. Kernel take, gamma = 0.4 and the sum is Kevin's choice, gamma = 0 is each turn for itself.
 A turn that nobody could judge (None, or no number) has no return, and the turns before it are credited as if it had earned nothing.
 """
@@ -11,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-Kind = Literal["sum", "max"]
+Kind = Literal["sum", "max", "last"]
 
 
 def returns(rewards: Sequence[float | None], kind: Kind = "sum", gamma: float = 1.0) -> list[float | None]:
@@ -36,4 +37,8 @@ def _max(own: float, later: float | None) -> float:
     return own if later is None else max(own, later)
 
 
-_JOIN: dict[str, Callable[[float, float | None], float]] = {"sum": _sum, "max": _max}
+def _last(own: float, later: float | None) -> float:
+    return own if later is None else later
+
+
+_JOIN: dict[str, Callable[[float, float | None], float]] = {"sum": _sum, "max": _max, "last": _last}

@@ -47,6 +47,7 @@ from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
 from bottega.train.settings import Config
+from bottega.train.stages import episode_settings_of, own_answers, stage_of
 from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
 
 STEPS = 100
@@ -192,13 +193,14 @@ class RlRun:
             log.listeners.append(self.on_event)
             given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
+            settings = episode_settings_of(self.settings, stage_of(self.config.stages, number))
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
-                rollouts = wait(roll_out(context, tasks, self.settings, number))
+                rollouts = wait(roll_out(context, tasks, settings, number))
                 for again in range(self.config.rollout.replaced):
                     others = replacements(self.inputs.tasks, rollouts, self.reward, f"{self.config.data.seed}/{number}/{again}")
                     if others:
-                        rollouts += wait(roll_out(context, others, self.settings, number, len(rollouts.tasks)))
+                        rollouts += wait(roll_out(context, others, settings, number, len(rollouts.tasks)))
         except BaseException:
             log.close()
             raise
@@ -218,7 +220,8 @@ class RlRun:
         with self.phases.generating() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
                 batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
-                learned, note = learn_batch(self.learner, batch, number, self.steps)
+                chosen = own_answers(rollouts.episodes, self.reward)
+                learned, note = learn_batch(self.learner, batch, number, self.steps, chosen)
         self.learned = number
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {

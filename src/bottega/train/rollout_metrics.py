@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bottega.core.episode import Episode
 from bottega.core.trace import Trace
@@ -16,16 +17,18 @@ FAST = (1.0, 1.2, 1.5, 2.0)
 
 
 def rollout_metrics(episodes: Sequence[Episode], reward: Reward, reading: VerdictReader) -> dict[str, float]:
-    lines = [trace for episode in episodes for trace in episode.of("write")]
-    turns = [turn for line in lines for turn in line.turns]
+    """An agent's steps count as answers; rewards and quality are those of its kernels."""
+    traces = [trace for episode in episodes for trace in episode.of("write")]
+    turns = [turn for trace in traces for turn in trace.turns]
+    lines = [replace(trace, turns=trace.kernels) for trace in traces]
     found = {
         "reward": _mean(value for line in lines for value in turn_rewards(line.turns, reward)),
         "reward_best": _mean(best_turn(turn_rewards(line.turns, reward)) for line in lines),
-        **_quality(turns, reading),
+        **_quality([turn for line in lines for turn in line.turns], reading),
         **{f"fast_{p:g}": _share(_best(line, reading) >= p for line in lines) for p in FAST},
         "junk": _share(bool(turn.fault) for turn in turns),
         "cut": _share(turn.stop_reason == "length" for turn in turns),
-        "unjudged": _share(not judged(turn) for turn in turns),
+        "unjudged": _share(not judged(turn) for line in lines for turn in line.turns),
         "tokens/answer": _mean(turn.output_tokens for turn in turns),
         "tokens/prompt": _mean(turn.prompt_tokens for turn in turns),
         "tokens/drawn": float(sum(turn.output_tokens for e in episodes for trace in e.traces for turn in trace.turns)),

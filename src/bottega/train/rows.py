@@ -17,7 +17,7 @@ import numpy as np
 from bottega.core.trace import Trace
 
 Floats = np.ndarray
-STREAMS = ("imitation", "policy", "advantage", "rollout", "old", "reference")
+STREAMS = ("imitation", "policy", "advantage", "rollout", "old", "reference", "target")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class TrainRow:
     """The trainer's own log-prob before the first update on this row; NaN means: what it is when the update begins."""
     reference: Floats
     """Log-prob under a reference model; NaN where none is asked."""
+    target: Floats
+    """What a critic should have expected before the token; NaN where none is asked."""
     answers: int = 1
     """Turns in it: what a length-constant loss divides by, so that merging turns changes nothing."""
     key: str = ""
@@ -63,7 +65,9 @@ def imitation_row(prompt: Sequence[int], answer: Sequence[int], key: str = "") -
     imitation[begin:] = 1.0
     nothing, unknown = np.zeros(length, np.float32), np.full(length, math.nan, np.float32)
     ids = np.asarray([*prompt, *answer], np.int32)
-    return TrainRow(ids, imitation, nothing, nothing, unknown, unknown, unknown, key=key, spans=((key, 0, begin, length),))
+    return TrainRow(
+        ids, imitation, nothing, nothing, unknown, unknown, unknown, unknown, key=key, spans=((key, 0, begin, length),)
+    )
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,6 @@ class _RowBuilder:
             policy[begin:end], advantage[begin:end], rollout[begin:end] = 1.0, own, drawn
         unknown = np.full(length, math.nan, np.float32)
         return TrainRow(
-            np.asarray(self.ids, np.int32), np.zeros(length, np.float32), policy, advantage, rollout, unknown, unknown,
+            np.asarray(self.ids, np.int32), np.zeros(length, np.float32), policy, advantage, rollout, unknown, unknown, unknown,
             answers=len(self.spans), key=f"{self.trace}/{self.spans[0][1]}", spans=tuple(self.spans),
         )  # fmt: skip

@@ -14,6 +14,7 @@ from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
 from bottega.train.advantages import ADVANTAGES
+from bottega.train.returns import Kind
 from bottega.train.rewards import REWARDS, takes_cap
 
 LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
@@ -100,6 +101,10 @@ class RolloutSettings(Section):
     """Rollouts of each scheme."""
     turns: Positive = 3
     """Kernels of a rollout, each seeing the ones before it."""
+    strategy: Literal["serial", "agent"] = "serial"
+    """How a rollout comes to its kernels: one answer each, or as an agent with tools, whose every answer is learned from."""
+    steps: Positive = 150
+    """Answers of an agent in a rollout, at most."""
     summaries: Count = 2
     """Summaries drawn from a winning trace."""
     skills: Count = 3
@@ -182,8 +187,8 @@ class RewardSettings(Section):
     """The speedup that counts: its point estimate, or the lower end of its interval."""
     baseline: Literal["eager", "compile", "autotune", "best"] = "eager"
     """What speedups are against."""
-    returns: Literal["sum", "max"] = "sum"
-    """A turn's return is the discounted sum of the rewards from it on, or their discounted maximum."""
+    returns: Kind = "sum"
+    """A turn's return is the discounted sum of the rewards from it on, their discounted maximum, or the discounted last of them."""
     gamma: Share = 1.0
     """Discount of later turns."""
     unmeasured: Share = 1.0
@@ -215,6 +220,30 @@ class AdvantageSettings(Section):
     even: bool = False
     """Divide a task's advantages by their mean size."""
     weights: RoleWeights = Field(default_factory=RoleWeights)
+
+
+class CriticSettings(Section):
+    """Of PPO: what tells advantages of tokens where `advantage.name` is `gae`."""
+
+    lr: Annotated[float, Field(gt=0, lt=1)] = 2e-5
+    """Learning rate of the critic, a copy of the model with one number for a head; schedule and clipping are the optimiser's."""
+    trust: Share = 0.95
+    """GAE's lambda: how far rewards are looked for beyond the next token, before the critic's word is taken."""
+    updates: Positive = 1
+    """Passes of the critic over each batch."""
+    whiten: bool = True
+    """Give the advantages of a step's tokens a mean of 0 and a deviation of 1."""
+
+
+class StageSettings(Section):
+    """How an RL run begins: so many steps of each kind, in this order, and RL after them."""
+
+    single_turn: Count = 0
+    """Steps with one kernel a rollout."""
+    own_answers: Count = 0
+    """Steps that imitate the run's own answers that were right, in place of reinforcing: rejection-sampling fine-tuning."""
+    critic: Count = 0
+    """Steps in which the critic learns and the policy does not."""
 
 
 class CoverageSettings(Section):
@@ -325,12 +354,28 @@ class Config(Section):
     skills: SkillSettings = Field(default_factory=SkillSettings)
     reward: RewardSettings = Field(default_factory=RewardSettings)
     advantage: AdvantageSettings = Field(default_factory=AdvantageSettings)
+    critic: CriticSettings = Field(default_factory=CriticSettings)
+    stages: StageSettings = Field(default_factory=StageSettings)
     rejection: RejectionSettings = Field(default_factory=RejectionSettings)
     loss: LossSettings = Field(default_factory=LossSettings)
     optimiser: OptimiserSettings = Field(default_factory=OptimiserSettings)
     checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings)
     log: LogSettings = Field(default_factory=LogSettings)
     ablations: Ablations = Field(default_factory=Ablations)
+
+    @property
+    def has_critic(self) -> bool:
+        return self.advantage.name == "gae"
+
+    @model_validator(mode="after")
+    def _critic_fits(self) -> Config:
+        if self.has_critic and self.advantage.even:
+            raise ValueError("advantage.even divides a group's advantages, and gae has none: set critic.whiten instead")
+        if self.has_critic and (self.sharding.offload or (self.sharding.ranks or 1) > 1):
+            raise ValueError("advantage.name = gae has its critic in one process: leave sharding out, or take trloo")
+        if self.stages.critic and not self.has_critic:
+            raise ValueError("stages.critic trains a critic, and there is none: set advantage.name=gae, or leave it out")
+        return self
 
     @model_validator(mode="after")
     def _stale_traces_are_kept(self) -> Config:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -47,11 +47,17 @@ class OptimizeSettings(WritingSettings):
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
     strategy: StrategyName | None = None
-    """serial, critic, parallel, beam or evolve; none is parallel with the embedded model, else serial."""
+    """serial, critic, parallel, beam, evolve, tree or scientist; none is parallel with the embedded model, else serial."""
     turns: Positive = 4
-    """Kernels in a line, each seeing the ones before it; generations."""
+    """Kernels in a line, each seeing the ones before it; generations; rounds."""
     samples: Positive = 2
-    """Lines for each selection of skills; width of a beam; islands."""
+    """Lines for each selection of skills; width of a beam; islands; kernels of a round in a tree and of a scientist."""
+    knobs: Count | None = None
+    """Settings of a right kernel's knobs that are measured before it is compared; 0 for none, and none is 6 with evolve, else 0."""
+    exploration: Annotated[float, Field(ge=0)] = 1.0
+    """Of strategy=tree: more tries kernels that were seldom built upon, 0 only the fastest."""
+    instructions: Literal["list", "model"] | None = None
+    """Who varies the instructions of strategy=evolve: a fixed list or the model; none is the list if terse, else the model."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None

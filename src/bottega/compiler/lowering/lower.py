@@ -38,6 +38,8 @@ class Lowered:
     returned: Any
     """Nested tuples, lists and dicts of views and plain values."""
     inputs: tuple[str, ...]
+    changed: tuple[tuple[str, View], ...] = ()
+    """Inputs that are changed in place, each with what it holds in the end."""
     layouts: Mapping[str, Shape] = field(default_factory=dict)
     """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
 
@@ -66,7 +68,8 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
                 )
     returned = _returned(scope, graph.returned)
     names = tuple(name for name, _ in graph.inputs)
-    return Lowered(scope.buffers, tuple(scope.statements), returned, names, _layouts(scope, graph))
+    changed = tuple((name, scope.tensor(value).view) for name, value in graph.changed)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, _layouts(scope, graph))
 
 
 def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:

@@ -16,6 +16,7 @@ from bottega.episodes.attempts import THE_MODEL, RunAttempt, attempts_of, by_out
 from bottega.episodes.delivery.final import FinalChoice, FinalKernel, missed
 from bottega.episodes.delivery.page import Block, Code, Drawings, Items, PageSection, Paragraph, ReportPage, ReportTable
 from bottega.episodes.delivery.result import BEATS_EAGER
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import ModuleTask
 
@@ -48,6 +49,7 @@ def report_page(
         [PageSection("Use it", _use(finding)), PageSection("Check it again", [Code(check, "sh")])] if finding else []
     )
     blocks.append(PageSection("The path there", path))
+    blocks += search_blocks(events, episode, settings)
     if settled.retrials:
         rows = [(retrial.attempt.node.id, retrial.why) for retrial in settled.retrials]
         blocks.append(Items("Looked faster, and was not handed over", rows))

@@ -16,5 +16,8 @@ STRATEGIES = Plugins(
         "beam": "bottega.episodes.strategies.beam:beam",
         "evolve": "bottega.episodes.strategies.evolve:evolve",
         "critic": "bottega.episodes.strategies.critic:critic",
+        "tree": "bottega.episodes.strategies.tree:tree",
+        "scientist": "bottega.episodes.strategies.scientist:scientist",
+        "agent": "bottega.episodes.strategies.agent:agent",
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottega.episodes.node import SearchNode, ranked
-from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
+from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.writing import EpisodeSearch
 
 
@@ -14,11 +14,11 @@ async def beam(search: EpisodeSearch) -> None:
     for generation in range(settings.turns):
         if search.finished():
             return
-        grown: list[list[SearchNode]] = []
+        born: list[list[SearchNode]] = []
 
-        async def child(line: list[SearchNode], scheme: int, name: str, grown: list[list[SearchNode]] = grown) -> None:
+        async def child(line: list[SearchNode], scheme: int, name: str, born: list[list[SearchNode]] = born) -> None:
             if not search.finished():
-                grown.append([*line, await search.grow(name, line, scheme)])
+                born.append([*line, await grown(search, name, line, scheme)])
 
         if generation == 0:
             wide = settings.samples * settings.branch
@@ -30,7 +30,7 @@ async def beam(search: EpisodeSearch) -> None:
                 for number in range(settings.branch)
             ]
         await side_by_side(search, lanes)
-        kept = _survivors(kept + sorted(grown, key=lambda line: line[-1].id), settings.samples, settings.baseline)
+        kept = _survivors(kept + sorted(born, key=lambda line: line[-1].id), settings.samples, settings.baseline)
 
 
 def _survivors(lines: list[list[SearchNode]], width: int, baseline: str) -> list[list[SearchNode]]:

@@ -14,7 +14,7 @@ from bottega.agents.answers.answer import AnswerError
 from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.core.event import Criticised
 from bottega.episodes.node import SearchNode, best_of
-from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
+from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.writing import EpisodeSearch
 
 ADVICE = "Change this next. "
@@ -36,7 +36,7 @@ async def _line(search: EpisodeSearch, scheme: int, sample: int) -> None:
         name = f"s{scheme}r{sample}t{turn}"
         base = best_of(line, search.settings.baseline) or (line[-1] if line else None)
         history = [await _criticised(search, base, name)] if base is not None else []
-        line.append(await search.grow(name, history, scheme))
+        line.append(await grown(search, name, history, scheme))
 
 
 async def _criticised(search: EpisodeSearch, node: SearchNode, name: str) -> SearchNode:

@@ -1,109 +1,118 @@
-"""Evolution: islands that each keep an archive of their best kernels by behaviour, breed from it, and now and then exchange.
+"""Evolution (MAP-Elites on islands, after KernelFoundry and EvoEngineer): archives by measured behaviour, named operators, prompts that evolve.
 
-An archive has one cell for each kind of kernel (how much of the work its own kernels do, how long it is, which means it uses) and keeps the
-fastest of each kind. A slow kernel of a new kind survives beside a fast one of a known kind, so the search does not settle on
-the first thing that worked.
+Each island keeps the fastest kernel of every kind that was measured (`behaviour`), so that a slow kernel of a new kind survives beside a fast one of
+a known kind. A child comes from one named operator (`operators`) and one instruction of a population with credit (`instructions`). What is drawn for
+a child is in the log before it is written.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from dataclasses import dataclass, field
+from typing import Any
 
+from bottega.agents import instructor
+from bottega.agents.answers.answer import AnswerError
+from bottega.core.event import Bred, Reworded
 from bottega.episodes.context import seed_of
-from bottega.episodes.node import SearchNode, ranked
-from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
+from bottega.episodes.node import SearchNode
+from bottega.episodes.strategies.islands import EvolutionState, Island, drafts_of, reword_key
+from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
+from bottega.episodes.strategies.operators import BY_NAME, drawn_operator, usable
 from bottega.episodes.writing import EpisodeSearch
-
-MIGRATION = 3
-"""Generations between exchanges."""
-HISTORY = 3
-"""Kernels that a child sees: an inspiration of another kind, then its parent's line, the parent last."""
-
-Cell = tuple[int, int, str]
-_MEANS = {
-    "blocked": r"shared|smem|BLOCK|tile|block",
-    "vectorised": r"float4|float2|simd|__m\d+|eviction|vec",
-    "atomic": r"atomic",
-    "two-stage": r"partial|workspace|scratch|stage",
-}
-
-
-@dataclass
-class Island:
-    number: int
-    archive: dict[Cell, SearchNode] = field(default_factory=dict)
-
-    def keep(self, node: SearchNode, baseline: str) -> None:
-        """Put a kernel into its cell if it is the best of its kind. One that cannot be used is kept only while there is no other."""
-        if node.score(baseline) <= 0 and self.archive:
-            return
-        if node.score(baseline) > 0:
-            self.archive = {cell: kept for cell, kept in self.archive.items() if kept.score(baseline) > 0}
-        cell = behaviour(node)
-        if cell not in self.archive or node.score(baseline) > self.archive[cell].score(baseline):
-            self.archive[cell] = node
-
-    def parent(self, draw: random.Random, baseline: str) -> SearchNode | None:
-        """The better of two at random: pressure without greed."""
-        kept = ranked(self.archive.values(), baseline)
-        return kept[min(draw.randrange(len(kept)), draw.randrange(len(kept)))] if kept else None
 
 
 async def evolve(search: EpisodeSearch) -> None:
     """`samples` islands, `turns` generations, `branch` children an island and generation."""
+    search.judging["profile"] = True
     settings, schemes = search.settings, schemes_in_use(search)
-    islands = [Island(number) for number in range(settings.samples)]
+    state = EvolutionState.begin(settings.baseline, settings.samples, drafts_of(search.nodes))
     for generation in range(settings.turns):
         if search.finished():
             return
-        born: dict[str, tuple[Island, SearchNode]] = {}
+        born: dict[str, tuple[Bred, SearchNode]] = {}
 
-        async def child(
-            island: Island, name: str, scheme: int, history: list[SearchNode], born: dict[str, tuple[Island, SearchNode]] = born
-        ) -> None:
+        async def child(bred: Bred, scheme: int, born: dict[str, tuple[Bred, SearchNode]] = born) -> None:
             if not search.finished():
-                born[name] = (island, await search.grow(name, history, scheme))
+                history, instruction = _shown(search, state, bred)
+                born[bred.node] = (bred, await grown(search, bred.node, history, scheme, instruction))
 
-        lanes = []
-        for island in islands:
+        lanes, pending = [], list[int]()
+        for island in state.islands:
             for number in range(settings.branch):
-                name = f"i{island.number}g{generation}n{number}"
-                draw = random.Random(seed_of(settings.seed, f"{search.episode}/{name}"))
-                history = _history(search, island, draw)
-                scheme = schemes[(island.number + number + generation) % len(schemes)]
-                lanes.append(child(island, name, scheme, history))
+                bred = await _bred(search, state, island, generation, number, pending)
+                pending.append(bred.instruction)
+                lanes.append(child(bred, schemes[(island.number + number + generation) % len(schemes)]))
         await side_by_side(search, lanes)
+        known = {node.id: node for node in search.nodes}
         # In the order of their names, not of their arrival: the same seed breeds the same islands.
         for name in sorted(born):
-            island, node = born[name]
-            island.keep(node, settings.baseline)
-        if (generation + 1) % MIGRATION == 0:
-            _migrate(islands, settings.baseline)
+            state.take(*born[name], known)
+        state.end_generation(generation)
+        if generation + 1 < settings.turns and not search.finished():
+            await _reword(search, state, generation)
 
 
-def behaviour(node: SearchNode) -> Cell:
-    """What kind of kernel it is: coverage in thirds, length in doublings, and the means that its text shows."""
-    share = (node.verdict.coverage.get("share") if node.verdict is not None else None) or 0.0
-    means = "+".join(name for name, pattern in _MEANS.items() if re.search(pattern, node.turn.source))
-    return (min(2, int(share * 3)), len(node.turn.source).bit_length(), means)
+async def _bred(
+    search: EpisodeSearch, state: EvolutionState, island: Island, generation: int, number: int, pending: list[int]
+) -> Bred:
+    """What the next child is made of, from the log or drawn now."""
+    name = f"i{island.number}g{generation}n{number}"
+    key = f"{search.episode}/breed/{name}"
+
+    async def make() -> Bred:
+        draw = random.Random(seed_of(search.settings.seed, f"{search.episode}/{name}"))
+        choices = usable(len(island.archive), island.failed is not None, bool(state.insights))
+        operator = drawn_operator(choices, state.yields, draw)
+        parents = list[str]()
+        parent = island.parent(draw, state.baseline) if operator.parents else None
+        if parent is not None:
+            parents = [*([island.mate(parent, draw).id] if operator.parents > 1 else []), parent.id]
+        instruction = state.instructions.choose(pending).number
+        return Bred(key, search.episode, name, island.number, generation, operator.name, tuple(parents), instruction)
+
+    return await search.context.journal.once(key, Bred, make)
 
 
-def _history(search: EpisodeSearch, island: Island, draw: random.Random) -> list[SearchNode]:
-    parent = island.parent(draw, search.settings.baseline)
-    if parent is None:
-        return []
-    others = [node for cell, node in sorted(island.archive.items()) if node.id != parent.id]
-    line, by_id = [parent], {node.id: node for node in search.nodes}
-    while len(line) < HISTORY - 1 and line[0].parent in by_id:
-        line.insert(0, by_id[line[0].parent])  # type: ignore[index]
-    return [*([draw.choice(others)] if others else []), *line]
+def _shown(search: EpisodeSearch, state: EvolutionState, bred: Bred) -> tuple[list[SearchNode], str]:
+    """Kernels that the writer sees, the main parent last, each with its verdict; and what it is told."""
+    known, operator = {node.id: node for node in search.nodes}, BY_NAME[bred.operator]
+    history = [known[name] for name in bred.parents if name in known]
+    lines = [operator.ask, *(state.insights if operator.insights else ()), state.instructions.every[bred.instruction].text]
+    return history, "\n".join(filter(None, lines))
 
 
-def _migrate(islands: list[Island], baseline: str) -> None:
-    """Each island's best goes to the next one in the ring."""
-    best = [ranked(island.archive.values(), baseline)[:1] for island in islands]
-    for number, nodes in enumerate(best):
-        for node in nodes:
-            islands[(number + 1) % len(islands)].keep(node, baseline)
+async def _reword(search: EpisodeSearch, state: EvolutionState, generation: int) -> None:
+    """A variation of the instruction with the most credit takes the place of the one with the least."""
+    key = reword_key(search.episode, generation)
+    known = search.context.journal.done(key, Reworded)
+    if known is None and state.instructions.best_and_worst() is None:
+        return
+    state.reword(await search.context.once(key, Reworded, lambda: _reworded(search, state, key)))
+
+
+async def _reworded(search: EpisodeSearch, state: EvolutionState, key: str) -> Reworded:
+    context, settings, population = search.context, search.settings, state.instructions
+    pair = population.best_and_worst()
+    assert pair is not None
+    best, worst = pair
+    found = {"text": ""}
+    turn = None
+    if settings.instructions == "model":
+        others = [one.text for one in population.active if one is not best]
+        given = instructor.InstructorInput(search.task, settings.language, context.device, best.text, best.credit_text, others)
+        messages = instructor.messages(given, context.prompts, context.room(settings))
+
+        def read(text: str) -> dict[str, Any]:
+            try:
+                found["text"] = instructor.parse(text)
+            except AnswerError as error:
+                return {"fault": str(error)}
+            return {}
+
+        async with context.phases.generating():
+            turn = await context.generate("instruct", messages, settings, key, read)
+    fresh = found["text"] and found["text"] not in [one.text for one in population.every]
+    text = found["text"] if fresh else population.next_of_list() or ""
+    number = len(population.every)
+    by = "model" if fresh else "list"
+    return Reworded(key, search.episode, number, text, best.number, worst.number, by, turn)

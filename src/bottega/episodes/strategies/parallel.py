@@ -5,14 +5,14 @@ Where a model that repeats itself is to be stopped, they are asked for a few at 
 
 from __future__ import annotations
 
-from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
+from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.writing import EpisodeSearch
 
 
 async def parallel(search: EpisodeSearch) -> None:
     async def one(scheme: int, sample: int) -> None:
         if not search.finished():
-            await search.grow(f"s{scheme}p{sample}", (), scheme)
+            await grown(search, f"s{scheme}p{sample}", (), scheme)
 
     count = search.settings.samples * search.settings.turns
     at_once = count if search.settings.stopping.repeats is None else search.settings.samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottega.episodes.node import SearchNode
-from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
+from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.writing import EpisodeSearch
 
 
@@ -19,4 +19,4 @@ async def _line(search: EpisodeSearch, scheme: int, sample: int) -> None:
     for turn in range(search.settings.turns):
         if search.finished():
             return
-        history.append(await search.grow(f"s{scheme}r{sample}t{turn}", history, scheme))
+        history.append(await grown(search, f"s{scheme}r{sample}t{turn}", history, scheme))

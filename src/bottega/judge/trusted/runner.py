@@ -6,7 +6,7 @@ are copies that are compared afterwards, memory that was never written reads as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -53,7 +53,11 @@ class InProcessRunner:
         self.inputs: list[torch.Tensor] = []
 
     def run_call(
-        self, inputs: InputSet, options: CallOptions, keep: bool = False, look: Sequence[torch.Tensor] = ()
+        self,
+        inputs: InputSet,
+        options: CallOptions,
+        keep: bool = False,
+        look: Callable[[], Sequence[torch.Tensor]] | None = None,
     ) -> CallRecord:
         """One call on copies of the inputs. `keep` and `look` are for runners that are not trusted."""
         options.yield_to_timer()

@@ -16,6 +16,7 @@ ADVANTAGES = Plugins(
         "trloo": "bottega.train.advantages.trloo:trloo",
         "grpo": "bottega.train.advantages.grpo:grpo",
         "rloo": "bottega.train.advantages.rloo:rloo",
+        "gae": "bottega.train.advantages.gae:undivided",
     },
 )
 

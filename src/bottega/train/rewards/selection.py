@@ -13,9 +13,12 @@ from bottega.core.turn import Turn
 from bottega.train.rewards.verdict_reader import Reward, judged
 
 
-def turn_rewards(turns: Iterable[Turn], reward: Reward) -> list[float | None]:
-    """One for each turn; None where nobody could judge it."""
-    return [reward(turn.verdict) if judged(turn) else None for turn in turns]
+def turn_rewards(turns: Sequence[Turn], reward: Reward) -> list[float | None]:
+    """One for each turn; None where nobody could judge it. An agent that came to no kernel at all failed with its last step."""
+    found = [reward(turn.verdict) if judged(turn) else None for turn in turns]
+    if turns and not any(turn.is_kernel for turn in turns):
+        found[-1] = reward(None)
+    return found
 
 
 def best_turn(rewards: Iterable[float | None]) -> float | None:

@@ -64,8 +64,9 @@ def judged(turn: Turn) -> bool:
     """Whether a turn has earned anything at all, be it nothing.
 
     An answer without a kernel failed, and that is known. A kernel that nobody could judge, because the task is at fault or the judge
-    was lost, says nothing about its writer: it gets no reward, which is not the same as a reward of 0.
+    was lost, says nothing about its writer: it gets no reward, which is not the same as a reward of 0. Nor does an agent's step
+    on its way to a kernel.
     """
     if turn.verdict is None:
-        return bool(turn.fault)
+        return bool(turn.fault) and turn.is_kernel
     return turn.verdict.outcome is not Outcome.INVALID_TASK

@@ -62,6 +62,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
                 known.append(store.view.buffer)
         arguments = [*written.before, *function.arguments(), *written.after]
         forward.append(folded(f"{language.library}.{function.name}(", arguments, ")"))
+    forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     forward.append(f"return {plan.returns}")
     text = ""
     if functions:

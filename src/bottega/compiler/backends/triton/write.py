@@ -41,6 +41,7 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
         _room(file, kernel)
         file.making = made(kernel)[-1]
         _write(file, kernel)
+    file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     file.forward.append(f"return {plan.returns}")
     helpers = [NAN_HELPERS[name] for name in sorted(file.helpers)]
     imports = {"import triton", "import triton.language as tl", *file.imports} if file.functions else file.imports

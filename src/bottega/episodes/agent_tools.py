@@ -1,0 +1,152 @@
+"""Carries out an agent's calls: on its files here, on its programs in a sandbox, on its kernel by the judge.
+
+What a program or a search found is in the log; what follows from the calls alone (files, listings) is computed again when a run is resumed, and
+verdicts are the search's own. So a resumed run repeats nothing that was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from bottega.agents.agent import KERNEL, arguments_of
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.fences import fenced
+from bottega.agents.answers.pipeline import read
+from bottega.agents.critic import profile_text
+from bottega.agents.earlier_turn import earlier_turn_of
+from bottega.backbone.tool_calls import ToolCall
+from bottega.core.event import ToolRan
+from bottega.core.skill import Skill, SkillState
+from bottega.core.turn import Turn
+from bottega.episodes.agent_files import AgentFiles, ToolError
+from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
+from bottega.episodes.node import SearchNode
+from bottega.episodes.writing import EpisodeSearch
+from bottega.skills.agent_skills import folder_name, skill_markdown
+from bottega.skills.query import query_from_text
+from bottega.skills.retrieve import Filter
+
+FOUND = 5
+"""Cards that a search puts into the directory."""
+
+
+@dataclass
+class AgentTools:
+    """Of one line of an agent."""
+
+    search: EpisodeSearch
+    line: str
+    scheme: int
+    files: AgentFiles
+    nodes: list[SearchNode] = field(default_factory=list)
+    """Kernels that were judged, in order."""
+    finished: bool = False
+
+    async def carry_out(self, call: ToolCall, key: str) -> str:
+        """What a tool returns, errors included: they are for the agent to read."""
+        try:
+            given = arguments_of(call)
+            if call.name in ("read", "write", "edit"):
+                return str(getattr(self.files, call.name)(**given))
+            return await self._tool(call.name, given, key)
+        except (ToolError, ValueError) as error:
+            return f"error: {error}"
+
+    async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
+        if name in ("judge", "profile"):
+            node = await self._judged(key)
+            return self._verdict(node) if name == "judge" else self._profile(node)
+        if name in ("build", "run"):
+            program = BUILD if name == "build" else given["path"].strip()
+            if name == "run" and program not in self.files.all:
+                raise ToolError(f"{program}: no such file")
+            ran = await self._once(key, name, lambda: self._program(program))
+            refused = self.files.take(ran.changed)
+            return ran.result + "".join(f"\n{path}: is protected and was not changed" for path in refused)
+        if name == "search_skills":
+            ran = await self._once(key, name, lambda: self._found(given["query"]))
+            self.files.given.update(ran.changed)
+            return ran.result
+        self.finished = True
+        return "Done."
+
+    async def add_skills(self, skills: tuple[Skill, ...], key: str) -> list[str]:
+        """Lay the cards of a selection into the directory as they are now; a line for each."""
+        ran = await self._once(key, "skills", lambda: self._laid_out(skills))
+        self.files.given.update(ran.changed)
+        return ran.result.splitlines()
+
+    async def _once(self, key: str, tool: str, make: Callable[[], Awaitable[ProgramResult]]) -> ToolRan:
+        async def made() -> ToolRan:
+            begun = time.monotonic()
+            found = await make()
+            seconds = round(time.monotonic() - begun, 3)
+            return ToolRan(key, self.search.episode, self.line, tool, found.output, found.changed, seconds)
+
+        return await self.search.context.journal.once(key, ToolRan, made)
+
+    async def _program(self, program: str) -> ProgramResult:
+        settings = self.search.settings
+        async with self.search.context.phases.judging(settings.device):
+            sandbox = await asyncio.to_thread(shared_sandbox, settings.device)
+            return await asyncio.to_thread(sandbox.run, self.files.all, program)
+
+    async def _found(self, words: str) -> ProgramResult:
+        library, settings = self.search.context.library, self.search.settings
+        if library is None:
+            return ProgramResult("This run has no skill library.", {})
+        states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
+        only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
+        hits = library.search(query_from_text(words), FOUND, only)
+        if not hits:
+            return ProgramResult("No card fits.", {})
+        return await self._laid_out(tuple(hit.skill for hit in hits))
+
+    async def _laid_out(self, skills: tuple[Skill, ...]) -> ProgramResult:
+        library = self.search.context.library
+        pages = {
+            f"skills/{folder_name(skill)}/SKILL.md": skill_markdown(
+                skill, library.evidence.trials(skill.name) if library is not None else ()
+            )
+            for skill in skills
+        }
+        return ProgramResult("\n".join(f"{path}: {skill.intent}" for path, skill in zip(pages, skills)), pages)
+
+    async def _judged(self, key: str) -> SearchNode:
+        settings, search = self.search.settings, self.search
+        if KERNEL not in self.files.own:
+            raise ToolError(f"there is no {KERNEL} yet")
+        context = AnswerContext(search.task.source, settings.language, settings.style)
+        answer = read(fenced(self.files.own[KERNEL], "python"), context, replace(settings.answers, resamples=0))
+        if answer.fault:
+            raise ToolError(f"{KERNEL}: {answer.fault}")
+        same = next((node for node in self.nodes if node.turn.source == answer.source), None)
+        if same is not None:
+            return same
+        turn = Turn("write", "", source=answer.source, summary=answer.summary, repairs=answer.repairs)
+        parent = self.nodes[-1].id if self.nodes else None
+        node = await search.submit(f"{self.line}t{len(self.nodes)}", turn, parent, self.scheme, step=key.rpartition("/")[0])
+        self.nodes.append(node)
+        return node
+
+    def _verdict(self, node: SearchNode) -> str:
+        told = earlier_turn_of(node.turn, self.search.settings.baseline)
+        best = self.search.best
+        text = f"{told.outcome_text}\n{told.diagnosis}"
+        if best is not None and best.id != node.id:
+            text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."
+        return text
+
+    def _profile(self, node: SearchNode) -> str:
+        verdict = node.verdict
+        told = profile_text(verdict.profile) if verdict is not None and verdict.profile else "no profile"
+        bottleneck = str(verdict.profile.get("bottleneck") or "") if verdict is not None else ""
+        return "\n".join(filter(None, [self._verdict(node), bottleneck, told]))
+
+
+def given_files(task_source: str) -> dict[str, str]:
+    """What every agent finds in its directory."""
+    return {"task.py": task_source, CHECK: CHECK_SOURCE}

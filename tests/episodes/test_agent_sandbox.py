@@ -1,0 +1,59 @@
+"""Programs of an agent in a real sandbox: no network, no files of the host, an end in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from episodes.agent_search import TASK, kernel
+
+from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox
+from bottega.episodes.agent_tools import given_files
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[AgentSandbox]:
+    found = AgentSandbox("cpu")
+    yield found
+    found.close()
+
+
+def run(sandbox: AgentSandbox, program: str, seconds: float = 60.0, **files: str) -> tuple[str, dict[str, str]]:
+    own = {f"{name}.py": text for name, text in files.items()}
+    found = sandbox.run({**given_files(TASK.source), **own}, program, seconds)
+    return found.output, found.changed
+
+
+def test_a_kernel_is_built_and_checked(sandbox: AgentSandbox) -> None:
+    assert "built and called" in run(sandbox, BUILD, kernel=kernel(1.0))[0]
+    assert "close to the task's own result" in run(sandbox, CHECK, kernel=kernel(1.0))[0]
+    wrong, _ = run(sandbox, CHECK, kernel=kernel(1.0, added=3))
+    assert "AssertionError" in wrong and "code 1" in wrong and 'File "check.py"' in wrong
+    broken, _ = run(sandbox, BUILD, kernel="import torch\nclass ModelNew(torch.nn.Module)\n    pass\n")
+    assert "SyntaxError" in broken
+
+
+def test_a_program_has_nothing_of_the_host(sandbox: AgentSandbox) -> None:
+    steal = """
+import os, pathlib, socket
+for what in (lambda: socket.create_connection(("127.0.0.1", 80), 1), lambda: pathlib.Path("/usr/x").write_text("x"),
+             lambda: os.listdir("/home")):
+    try:
+        what()
+        print("got it")
+    except OSError as error:
+        print("refused")
+print("secret" in os.environ)
+"""
+    output, changed = run(sandbox, "steal.py", steal=steal)
+    assert output.count("refused") >= 2 and "got it" not in output and not changed
+
+
+def test_what_a_program_leaves_comes_back_and_one_that_hangs_is_stopped(sandbox: AgentSandbox) -> None:
+    output, changed = run(
+        sandbox, "leave.py", leave="open('a.txt', 'w').write('b')\nopen('c.bin', 'wb').write(b'\\xff')\nprint('ok')"
+    )
+    assert "ok" in output and changed == {"a.txt": "b"}
+    output, changed = run(sandbox, "hang.py", 3.0, hang="print('begun', flush=True)\nwhile True: pass\n")
+    assert "begun" in output and "did not end within 3 s" in output and not changed
+    assert "code 7" in run(sandbox, "leave.py", leave="import os\nos._exit(7)")[0]

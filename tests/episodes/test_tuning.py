@@ -1,0 +1,191 @@
+"""Knobs tuned apart from structure: what is measured, what is remembered, and that only the judge's verdict makes a kernel count.
+
+The measuring mode of most tests is a fake that reads times off the text; the last one measures real C++.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from episodes.decay import DEVICE, KERNEL, FakeJudge, answer, asked, episode_context, search, verdict_of
+
+from bottega.core.candidate import Candidate
+from bottega.core.event import Judged, Tuned, Wrote
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.journal import read_events
+from bottega.episodes.knob_memory import KnobMemory
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.strategies import STRATEGIES
+from bottega.episodes.tuning import KNOB_SEARCH
+from bottega.episodes.writing import EpisodeSearch
+from bottega.judge.trusted.judge import TrustedJudge
+
+TIMES = {32: 2.0, 64: 1.0, 128: 0.5}
+"""Milliseconds by tile; another one is wrong."""
+
+
+def template(tile: int = 64, note: str = "") -> str:
+    return f"TILE = {tile}  # knobs: 32 64 128 256\n# {note}\nclass ModelNew:\n    pass\n"
+
+
+def tile_of(source: str) -> int:
+    found = re.search(r"TILE = (\d+)", source)
+    assert found is not None
+    return int(found[1])
+
+
+class Measure:
+    """Stands for the measuring mode: a tile's time, and 256 is not right."""
+
+    def __init__(self) -> None:
+        self.measured: list[list[int]] = []
+
+    def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], *, rounds: int = 0, profiled: bool = True
+    ) -> list[Verdict | None]:
+        tiles = [tile_of(one.source) for one in candidates]
+        self.measured.append(tiles)
+        assert rounds and not profiled
+        right = [Verdict(Outcome.SAME, True, times_ms={"candidate": TIMES[tile]}) if tile in TIMES else None for tile in tiles]
+        return [found or Verdict(Outcome.INCORRECT) for found in right]
+
+
+class TileJudge(FakeJudge):
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        self.judged.append(candidate.name)
+        return verdict_of(f"# speed {1.5 / TIMES[tile_of(candidate.source)]}")
+
+
+def grown(
+    folder: Path, answers: object, settings: EpisodeSettings, memory: Path | None = None, caps: BudgetCaps | None = None
+) -> tuple[EpisodeSearch, Measure]:
+    context = episode_context(folder, answers, caps)  # type: ignore[arg-type]
+    measure = Measure()
+    context.judge, context.measuring = TileJudge(), measure
+    context.knob_memory = KnobMemory(memory)
+    context.knob_memory.read(context.journal.events)
+    place = search(context, settings)
+
+    async def run() -> None:
+        await STRATEGIES.load(settings.strategy)(place)
+
+    with context.journal:
+        asyncio.run(run())
+    return place, measure
+
+
+ONE = EpisodeSettings(samples=1, turns=1, knobs=4)
+
+
+@pytest.mark.parametrize("strategy", ["serial", "parallel", "beam", "critic", "evolve", "tree", "scientist"])
+def test_a_kernel_is_tuned_before_it_is_compared_in_every_strategy(tmp_path: Path, strategy: str) -> None:
+    settings = EpisodeSettings(samples=1, branch=1, turns=1, knobs=4, strategy=strategy)
+    place, measure = grown(tmp_path, [answer(template())], settings)
+    assert measure.measured == [[64, 32, 128, 256], [64, 128]]
+    written, tuned = place.nodes
+    assert (tuned.author, tuned.parent, tile_of(tuned.turn.source)) == (KNOB_SEARCH, written.id, 128)
+    assert place.best is tuned
+    (event,) = [event for event in read_events(tmp_path) if isinstance(event, Tuned)]
+    assert [(row["label"], row["ms"]) for row in event.tried] == [("TILE=32", 2.0), ("TILE=128", 0.5), ("TILE=256", None)]
+    assert event.gain == 2.0 and event.chosen == ("TILE=128",) and event.device == DEVICE.name
+
+
+def test_without_the_setting_nothing_is_measured(tmp_path: Path) -> None:
+    place, measure = grown(tmp_path, [answer(template())], EpisodeSettings(samples=1, turns=1))
+    assert not measure.measured and len(place.nodes) == 1
+    assert "knobs:" not in place.context.client.backbone.asked[0].messages[-1].content  # type: ignore[attr-defined]
+
+
+def test_a_writer_whose_knobs_are_tuned_is_told_how_to_mark_them(tmp_path: Path) -> None:
+    place, _ = grown(tmp_path, [answer(template())], ONE)
+    assert "# knobs: 32 64 128" in place.context.client.backbone.asked[0].messages[-1].content  # type: ignore[attr-defined]
+
+
+def test_the_budget_of_settings_holds(tmp_path: Path) -> None:
+    _, measure = grown(tmp_path, [answer(template())], EpisodeSettings(samples=1, turns=1, knobs=1))
+    assert measure.measured == [[64, 32]]
+
+
+def test_the_next_turn_grows_from_the_tuned_kernel(tmp_path: Path) -> None:
+    place, _ = grown(tmp_path, [answer(template()), answer(template(32, "x"))], EpisodeSettings(samples=1, turns=2, knobs=4))
+    assert place.nodes[2].parent == place.nodes[1].id
+    assert "TILE = 128" in place.context.client.backbone.asked[1].messages[-1].content  # type: ignore[attr-defined]
+
+
+def test_a_kernel_of_the_same_structure_is_not_measured_again(tmp_path: Path) -> None:
+    place, measure = grown(tmp_path, [answer(template()), answer(template(32))], EpisodeSettings(samples=1, turns=2, knobs=4))
+    assert len(measure.measured) == 2
+    assert [tile_of(node.turn.source) for node in place.nodes] == [64, 128, 32, 128]
+
+
+def test_settings_are_remembered_between_runs_by_device_shape_and_structure(tmp_path: Path) -> None:
+    memory = tmp_path / "knobs.jsonl"
+    grown(tmp_path / "one", [answer(template())], ONE, memory)
+    assert len(memory.read_text().splitlines()) == 3
+    memory.write_text(memory.read_text() + '["cut o')
+    _, measure = grown(tmp_path / "two", [answer(template())], ONE, memory)
+    assert measure.measured == [[64], [64, 128]]  # what looks best is measured again, against the kernel itself
+    _, measure = grown(tmp_path / "three", [answer(template(note="another"))], ONE, memory)
+    assert measure.measured[0] == [64, 32, 128, 256]
+    (event,) = [event for event in read_events(tmp_path / "two") if isinstance(event, Tuned)]
+    assert all(row["remembered"] for row in event.tried)
+
+
+def test_a_resumed_run_measures_and_judges_nothing_twice(tmp_path: Path) -> None:
+    grown(tmp_path, [answer(template())], ONE)
+    place, measure = grown(tmp_path, [], ONE)
+    assert not measure.measured and not asked(place.context)
+    assert isinstance(place.context.judge, FakeJudge) and not place.context.judge.judged
+    assert len(place.nodes) == 2 == place.context.budget.kernels
+
+
+def test_a_tuned_kernel_counts_and_a_spent_budget_leaves_the_one_as_written(tmp_path: Path) -> None:
+    place, _ = grown(tmp_path, [answer(template())], ONE, caps=BudgetCaps(kernels=1))
+    assert [node.author for node in place.nodes] == [""]
+    assert place.ended is not None and "1 kernels" in place.ended
+
+
+def test_a_kernel_that_is_not_right_is_not_tuned(tmp_path: Path) -> None:
+    class Refusing(TileJudge):
+        async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+            return Verdict(Outcome.REJECTED)
+
+    context = episode_context(tmp_path, [answer(template())])
+    measure = Measure()
+    context.judge, context.measuring = Refusing(), measure
+    with context.journal:
+        asyncio.run(STRATEGIES.load("serial")(search(context, ONE)))
+    assert not measure.measured
+
+
+@pytest.mark.parametrize("values, wrong", [("1 8", ()), ("3 8", ("WIDTH=3",))])
+def test_the_real_measuring_mode_times_settings_and_finds_wrong_ones(
+    tmp_path: Path, values: str, wrong: tuple[str, ...]
+) -> None:
+    source = KERNEL.replace("#include <cstdint>", f"#include <cstdint>\nconstexpr int64_t WIDTH = 2;  // knobs: {values}")
+    source = source.replace("c < width; ++c) {", "c < width / WIDTH * WIDTH; ++c) {")
+    context = episode_context(tmp_path, [answer(source)])
+
+    class Right(FakeJudge):
+        async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+            return verdict_of("# speed 2.0")
+
+    with context.journal, TrustedJudge("cpu", workers=1, timeout=60) as measuring:
+        context.judge, context.measuring = Right(), measuring
+        asyncio.run(STRATEGIES.load("serial")(search(context, ONE)))
+    (event,) = [event for event in read_events(tmp_path) if isinstance(event, Tuned)]
+    assert {row["label"]: row["ms"] is None for row in event.tried} == {
+        f"WIDTH={value}": f"WIDTH={value}" in wrong for value in values.split()
+    }
+    assert event.base_ms
+    events = list(read_events(tmp_path))
+    made = [event for event in events if isinstance(event, Wrote) and event.author == KNOB_SEARCH]
+    assert len(made) == bool(event.chosen)
+    assert len([event for event in events if isinstance(event, Judged)]) == 1 + len(made)
