@@ -57,6 +57,7 @@ ROUNDS, LONGEST_ANSWER = 24, 2048
 NAMES = {
     RULE: "the rule's answer", ORACLE: "oracle: the sweep's winner", "random choice": "one of the sweep's variants, at random",
     BEFORE: "the model before", WINNERS: "the model, taught the winners", RANDOM: "the model, taught random choices",
+    "rl": "taught the winners, then RL on choices", "shuffled": "the same with shuffled advantages",
     "before, right card": "the model before, with the right card", "no card": "taught to read cards: no card", "right card": "the right card",
     "finding": "a finding that holds", "other sizes": "a card for other sizes", "other device": "a card for another device",
     "bm25": "BM25's first card", "selector": "the selector's cards",
@@ -184,7 +185,8 @@ def answer(
 ) -> None:
     """Each model's greedy answer to every task that is set aside."""
     held = rows_of(folder / HELD_OUT)[: limit or None]
-    specs = {BEFORE: model, **{way: f"local:{folder / way / 'model'}" for way in TRAINED if (folder / way / "model").is_dir()}}
+    taught_models = {place.parent.name: f"local:{place}" for place in sorted(folder.glob("*/model"))}
+    specs = {BEFORE: model, **{way: taught_models[way] for way in NAMES if way in taught_models}}
     made: list[Row] = []
     for way, spec in specs.items():
         begun = time.monotonic()

@@ -31,6 +31,15 @@ def test_an_end_token_at_the_limit_is_a_stop() -> None:
     assert new(limit=2).extend([0, 7], [0.0, 0.0], {7}) == "stop"
 
 
+def test_a_stop_string_ends_with_the_token_that_completes_it() -> None:
+    """Over two windows, and two tokens; what comes after it is not kept."""
+    letters = "abcdefg"
+    answer = ActiveGeneration((1,), 100, 1.0, 0, ("zz", "cde"), lambda ids: "".join(letters[each] for each in ids))
+    assert answer.extend([0, 2, 3], [-1.0] * 3, {7}) is None
+    assert answer.extend([4, 5, 6], [-1.0] * 3, {7}) == "stop"
+    assert answer.completion("stop").output_ids == (0, 2, 3, 4)
+
+
 def test_no_numbers_are_an_error() -> None:
     with pytest.raises(BackboneError, match="NaN"):
         new().extend([1], [math.nan], {7})

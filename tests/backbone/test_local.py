@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from small_models import CONTEXT, END, VOCABULARY, loaded, small_model, torch, unequal, with_lora
 from teacher_forced import as_sampled, teacher_forced
 
-from bottega.backbone.chat import Message, Sampling, TokenCompletion, TokenRequest
+from bottega.backbone.chat import Message, Sampling, TokenCompletion, TokenRequest, before_stop
 from bottega.backbone.local import LocalBackbone
 from bottega.core.errors import BackboneError
 
@@ -94,6 +95,20 @@ def test_temperature_0_takes_the_likeliest() -> None:
         with torch.no_grad():
             assert model(torch.tensor([ids])).logits[0, -1].argmax().item() == token
         ids.append(token)
+    closed(backbone)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_stop_strings_end_answers_and_are_no_part_of_their_text(kind: str) -> None:
+    """The same tokens as without, up to the one that completes the string."""
+    backbone = LocalBackbone(loaded(small_model(kind)), slots=4)
+    whole = TokenRequest((5, 6), Sampling(max_tokens=24, seed=3, temperature=5.0))
+    (free,) = answers(backbone, [whole])
+    stop = backbone.tokenizer.decode(free.output_ids[6:9]).strip()
+    (cut,) = answers(backbone, [TokenRequest((5, 6), replace(whole.sampling, stop=(stop, "no such words")))])
+    assert cut.stop_reason == "stop" and cut.output_ids == free.output_ids[: len(cut.output_ids)]
+    assert len(cut.output_ids) <= 9 and stop in backbone.tokenizer.decode(cut.output_ids)
+    assert stop not in before_stop(backbone.tokenizer.decode(cut.output_ids), (stop,))
     closed(backbone)
 
 

@@ -33,6 +33,7 @@ from misbehaving import (
 )
 
 from bottega.backbone.chat import ChatCompletion, Message, Sampling, Usage
+from bottega.backbone.client import ChatClient
 from bottega.backbone.ledger import Ledger, Prices
 from bottega.backbone.reply import ContextError, GarbageError, RefusedError, UnreachableError
 from bottega.backbone.server import Endpoint, ServerBackbone
@@ -86,6 +87,13 @@ def test_an_answer_and_what_was_sent_for_it() -> None:
             }
         ]
         assert there.ledger.answers == 1
+
+
+def test_stop_strings_are_sent_and_cut_off_where_a_server_ignores_them() -> None:
+    with misbehaving(answer("kernel END more")) as server:
+        client = ChatClient(backbone(server))
+        got = asyncio.run(client.generate(HELLO, Sampling(max_tokens=7, stop=("END",))))
+        assert server.requests[0]["stop"] == ["END"] and got.text == "kernel "
 
 
 def test_the_newer_name_of_the_limit() -> None:

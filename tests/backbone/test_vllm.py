@@ -71,13 +71,14 @@ class StandIn:
         found = []
         for name, (_, parameters, sampled) in list(self.requests.items()):
             sampled.append(10 + len(sampled))
-            over = len(sampled) == parameters.max_tokens
+            stopped = bool(parameters.stop) and len(sampled) == 2
+            over = stopped or len(sampled) == parameters.max_tokens
             if over:
                 del self.requests[name]
             ids = sampled[-1:] if parameters.output_kind == "delta" else sampled
             if over or parameters.output_kind == "delta":
                 output = types.SimpleNamespace(
-                    token_ids=ids, logprobs=Flat([None, *ids]), finish_reason="length" if over else None
+                    token_ids=ids, logprobs=Flat([None, *ids]), finish_reason="stop" if stopped else "length" if over else None
                 )
                 found.append(types.SimpleNamespace(request_id=name, outputs=[output]))
         return found
@@ -114,6 +115,14 @@ def test_requests_come_back_in_order_with_the_log_prob_of_the_drawn_token(engine
     assert {(each.stop_reason, each.policy_version) for each in found} == {("length", 0)}
     asyncio.run(backbone.close())
     assert engine.calls == ["shutdown"]
+
+
+def test_stop_strings_are_vllms_own_matter(engine: StandIn) -> None:
+    """Where it has ended an answer, it is over, though our tokenizer sees no stop string in it."""
+    backbone = standing(engine)
+    (found,) = answers(backbone, [TokenRequest((1,), Sampling(max_tokens=9, stop=("END",)))])
+    assert found.output_ids == (10, 11) and found.stop_reason == "stop"
+    asyncio.run(backbone.close())
 
 
 def test_a_failure_reaches_who_asked_and_the_next_may_go_on(engine: StandIn) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from episodes.decay import DEVICE, FakeJudge
 
 from bottega.agents.prompts import Prompts
@@ -22,6 +23,7 @@ from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.writing import EpisodeSearch
+from bottega.judge import device_lock
 
 TASK = Task(
     """import torch
@@ -85,6 +87,15 @@ def searched(
 
         asyncio.run(run())
     return place
+
+
+@pytest.fixture
+def own_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of an agent share the device with whoever times there; nothing is timed here, so nobody is waited for."""
+    folder = tmp_path / "leases"
+    folder.mkdir()
+    monkeypatch.setattr(device_lock, "lease_folder", lambda: folder)
+    return folder
 
 
 if __name__ == "__main__":

@@ -13,18 +13,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from episodes.agent_search import TASK, kernel, searched
+from episodes.agent_search import TASK, kernel, own_lease, searched
 from episodes.tool_server import serving
 from waiting import until
 
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
+from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
-from bottega.episodes.attempts import totals_of
+from bottega.episodes.attempts import attempts_of, totals_of
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.page import ReportTable
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
@@ -33,6 +36,8 @@ from bottega.skills.agent_skills import folder_name, skill_markdown
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
+pytestmark = pytest.mark.usefixtures("own_lease")
+__all__ = ["own_lease"]
 TAMPER = "open('task.py', 'w').write('class Model: ...')\nopen('check.py', 'w').write('')\nprint('tampered')\n"
 
 
@@ -88,6 +93,14 @@ def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Pat
     assert place.context.budget.kernels == 1
     totals = totals_of(events)
     assert totals.calls == len(answers) and totals.tokens == place.context.budget.tokens > 0
+    (attempt,) = attempts_of(events, TASK.id)
+    assert sum(turn.prompt_tokens + turn.output_tokens for turn in attempt.turns) == totals.tokens, (
+        "the kernel's own cost is all of it"
+    )
+    ((kept, _),) = sample_of(events, TASK.id, TASK.id, 0, "cpp")
+    assert kept.prompt_tokens + kept.output_tokens == totals.tokens and kept.seconds >= attempt.beside_s > 0
+    (table,) = search_blocks(events, TASK.id, place.settings)
+    assert isinstance(table, ReportTable) and ("judge", "2") in table.rows and "5 answers, 1 line" in table.caption
 
 
 def test_budgets_and_turns_end_it(tmp_path: Path) -> None:
@@ -167,11 +180,13 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
         ("judge", {}),
         ("finish", {}),
     ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     with serving(work, stop_at=4) as server:
         backbone = f"server:tiny@{server.url}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "episodes.agent_search", str(tmp_path), backbone], env=environment, start_new_session=True
+            [sys.executable, "-m", "episodes.agent_search", str(tmp_path / "run"), backbone],
+            env=environment,
+            start_new_session=True,
         )
         try:
             until(lambda: len(server.requests) == 5, seconds=120)
@@ -180,10 +195,10 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
             process.wait()
         server.stop_at = None
         server.hold.set()
-        place = searched(tmp_path, open_backbone(backbone))
+        place = searched(tmp_path / "run", open_backbone(backbone))
         assert len(server.requests) == 5 + 4, "an answer that is in the log was asked for again"
         assert server.told[4] == "what was left", "a file that a program left before the kill is gone"
-    events = list(read_events(tmp_path))
+    events = list(read_events(tmp_path / "run"))
     assert [event.turn.tools for event in events if isinstance(event, AgentStepped)] == [(name,) for name, _ in work]
     assert [event.tool for event in events if isinstance(event, ToolRan)] == ["run"]
     assert [event.node for event in events if isinstance(event, Wrote)] == ["s0r0t0", "s0r0t1"]

@@ -1,6 +1,7 @@
 """Updates and checkpoints by groups of 2 and of 4 ranks, held against those of one process.
 
     python sharded_update.py FOLDER CASE...
+    python sharded_update.py FOLDER bf16 cpu|cuda
 
 Its 4 processes are forked from one that has imported everything, which is what takes the time. What came out is in FOLDER/found.json, one
 entry for each case and number of ranks.
@@ -25,8 +26,9 @@ from tiny import random_rows, tiny_llama
 from torch.distributed.device_mesh import DeviceMesh
 
 from bottega.train.learner import Learner, follow
-from bottega.train.ranks import Ranks
+from bottega.train.ranks import ALONE, Ranks
 from bottega.train.settings import Config, LossSettings, ModelSettings, OptimiserSettings, ShardingSettings
+from bottega.train.sharding import full
 
 
 def lora(model: Any) -> Any:
@@ -48,6 +50,9 @@ def other_family(model: Any) -> Any:
         )
     ).eval()
 
+
+WIDE = {"hidden_size": 64, "intermediate_size": 128}
+"""A shape that flash attention takes."""
 
 CASES: dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]] = {
     "full": (lambda model: model, {}, (2, 4)),
@@ -81,6 +86,15 @@ def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float
     return max(float((one[name] - other[name]).detach().abs().max()) for name in other)
 
 
+def distance(
+    one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], before: dict[str, torch.Tensor] | None = None
+) -> float:
+    """Between all tensors as one vector, as a share of how long `other` is, or of how far it is from `before`."""
+    apart_by = sum(float((one[name] - value).double().square().sum()) for name, value in other.items())
+    length = sum(float((value - (before[name] if before else 0)).double().square().sum()) for name, value in other.items())
+    return float((apart_by / length) ** 0.5)
+
+
 def compared(made: Any, options: dict[str, Any], ranks: Ranks, folder: Path) -> dict[str, float]:
     config, rows = config_of(options), random_rows(9)
 
@@ -111,25 +125,46 @@ def compared(made: Any, options: dict[str, Any], ranks: Ranks, folder: Path) -> 
     }
 
 
-def on_one_gpu(folder: Path) -> None:
-    """A mesh of one GPU: bf16, flash attention, compiled layers and the CPU's memory, without a second rank to sum with."""
-    dist.init_process_group("cpu:gloo,cuda:nccl", init_method=f"file://{folder}/store", rank=0, world_size=1)
-    shape = {"hidden_size": 64, "intermediate_size": 128}
+def in_precision(compute: str, device: str, ranks: Ranks = ALONE, offload: bool = False) -> Learner:
+    model = ModelSettings(device=device, compute=compute)  # type: ignore[arg-type]
+    whole = tiny_llama(**WIDE) if ranks.sharded else tiny_llama(**WIDE).to(device)
+    return Learner.begin(config_of({"offload": offload}).model_copy(update={"model": model}), whole, ranks)
+
+
+def told(learner: Learner) -> dict[str, Any]:
+    """Of two updates: the first gradient as Adam keeps it, the second's norm before it is clipped, the losses, and the weights at the end."""
+    first = updates(learner, 0)[1]
+    gradient = {key: full(learner.optimiser.moments(each)["exp_avg"]).cpu() for key, each in learner.trained().items()}
+    second = learner.update(learner.policy.packs(random_rows(9), 32), 1, 4)
+    weights = {key: value.detach().cpu() for key, value in learner.whole_model().named_parameters()}
+    return {"gradient": gradient, "weights": weights, "losses": [*first, second.loss], "norm": second.values["gradient"]}
+
+
+def in_bf16(folder: Path, device: str) -> None:
+    """A mesh of one device, in bf16; on a GPU with flash attention, compiled layers and the CPU's memory as well.
+
+    Single weights say nothing here: rounding turns the sign of a gradient that nearly cancels, and Adam's first steps go by the sign, so one
+    weight in a thousand ends up elsewhere, also between bf16 and fp32 in one process. The whole gradient and the whole movement can be told.
+    """
+    backends = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backends, init_method=f"file://{folder}/store", rank=0, world_size=1)
+    before = {key: value.detach() for key, value in tiny_llama(**WIDE).named_parameters()}
     found = {}
-    for name, offload in (("gpu", False), ("gpu offload", True)):
-        config = config_of({"offload": offload}).model_copy(update={"model": ModelSettings(device="cuda")})
+    for name, offload in ((device, False), (f"{device} offload", True))[: 2 if device == "cuda" else 1]:
         ranks = Ranks(0, 1, dist.new_group(backend="gloo"))
-        alone, losses = updates(Learner.begin(config, tiny_llama(**shape).cuda()), 0, 1)
-        many = Learner.begin(config, tiny_llama(**shape), ranks)
-        own, sharded = updates(many, 0, 1)
+        many = in_precision("bfloat16", device, ranks, offload)
+        sharded = told(many)
+        alone, exact = (told(in_precision(compute, device)) for compute in ("bfloat16", "float32"))
         many.show()
         many.save(folder / name)
         many.load(folder / name)
-        before = {key: value.detach() for key, value in tiny_llama(**shape).named_parameters()}
-        alone = {key: value.cpu() for key, value in alone.items()}
         found[name] = {
-            "weights": apart(own, alone) / apart(alone, before),
-            "losses": max(abs(a - b) for a, b in zip(losses, sharded)),
+            "gradient": distance(sharded["gradient"], alone["gradient"]),
+            "gradient, from fp32": distance(sharded["gradient"], exact["gradient"]),
+            "gradient of one process, from fp32": distance(alone["gradient"], exact["gradient"]),
+            "norm": abs(sharded["norm"] / alone["norm"] - 1),
+            "moved": distance(sharded["weights"], alone["weights"], before),
+            "losses": max(abs(a - b) for a, b in zip(alone["losses"], sharded["losses"])),
         }
     (folder / "found.json").write_text(json.dumps(found))
     dist.destroy_process_group()
@@ -161,8 +196,8 @@ def rank_main(rank: int, folder: Path, cases: list[str]) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
-    if sys.argv[2:] == ["gpu"]:
-        on_one_gpu(folder)
+    if sys.argv[2] == "bf16":
+        in_bf16(folder, sys.argv[3])
         return
     fork = multiprocessing.get_context("fork")
     ranks = [fork.Process(target=rank_main, args=(rank, folder, sys.argv[2:]), daemon=True) for rank in range(4)]

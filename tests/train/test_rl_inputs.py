@@ -10,11 +10,13 @@ torch = pytest.importorskip("torch")
 
 from tiny import saved_tiny  # noqa: E402
 
+from bottega.core.errors import UsageError  # noqa: E402
+from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome  # noqa: E402
 from bottega.judge.judge import Judge  # noqa: E402
 from bottega.languages import candidate_from  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.rollout import open_inputs  # noqa: E402
+from bottega.train.rollout import open_inputs, within_band  # noqa: E402
 
 ENDLESS = "while True: pass  # class ModelNew"
 
@@ -30,3 +32,20 @@ def test_the_judge_of_a_run_ends_a_kernel_after_the_runs_timeout(tmp_path: Path)
         verdict = given.judge.judge(task, candidate_from(ENDLESS))
         assert verdict.outcome is Outcome.TIMEOUT
         assert "1.5 s" in verdict.diagnosis
+
+
+def test_tasks_that_are_nearly_always_or_never_right_give_way_to_others() -> None:
+    tasks = [Task(f"value = {number}\n", f"t{number}") for number in range(6)]
+    shares = {tasks[0].id: 1.0, tasks[1].id: 0.5, tasks[2].id: 0.0, tasks[3].id: 0.95}
+    found = within_band(tasks, tasks[:3], shares, (0.1, 0.9), "seed")
+    assert found[0] == tasks[1] and len(found) == 3
+    assert set(found[1:]) == {tasks[4], tasks[5]}, "one that was never drawn may be drawn"
+    assert within_band(tasks, tasks[:3], shares, (0.1, 0.9), "seed") == found
+    everything = {task.id: 1.0 for task in tasks}
+    assert within_band(tasks, tasks[:2], everything, (0.1, 0.9), "seed") == tasks[:2], "a step has something to do"
+
+
+def test_a_band_needs_the_step_before() -> None:
+    assert read_config("rl", None, None, ["rollout.band=[0.1, 0.9]"]).rollout.band == (0.1, 0.9)
+    with pytest.raises(UsageError, match="staleness"):
+        read_config("rl", None, None, ["rollout.band=[0.1, 0.9]", "rollout.staleness=1", "rejection.mismatch.on=false"])

@@ -59,15 +59,18 @@ def test_a_sharded_update_is_that_of_one_process_and_checkpoints_open_on_any_num
         assert max(values["weights"], values["opened by one"], values["opened by many"]) < 1e-4, (case, values)
 
 
-@pytest.mark.gpu
-def test_a_model_sharded_over_one_gpu_learns_as_one_that_is_not(tmp_path: Path) -> None:
-    """In bf16, where norms are rounded as well: within a tenth of how far the updates moved the weights."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / "sharded_update.py"), str(tmp_path), "gpu"], capture_output=True, text=True, check=False, timeout=280
-    )  # fmt: skip
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_model_sharded_in_bf16_learns_as_one_that_is_not(device: str, tmp_path: Path) -> None:
+    """No further from fp32 than one process in bf16 is. Measured on a CPU: gradient 0.022, movement 0.032, norm 0.004, losses 0.003."""
+    command = [sys.executable, str(HERE / "sharded_update.py"), str(tmp_path), "bf16", device]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr
     for case, values in json.loads((tmp_path / "found.json").read_text()).items():
-        assert values["losses"] < 0.02 and values["weights"] < 0.1, (case, values)
+        assert values["gradient"] < 0.1 and values["norm"] < 0.05 and values["moved"] < 0.15 and values["losses"] < 0.02, (
+            case,
+            values,
+        )
+        assert values["gradient, from fp32"] < 2 * values["gradient of one process, from fp32"], (case, values)
 
 
 def test_every_rank_takes_as_many_packs_and_each_pack_is_learned_once() -> None:

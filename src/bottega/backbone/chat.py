@@ -21,6 +21,13 @@ class Sampling:
     """0 takes the likeliest token each time."""
     seed: int | None = None
     """The same seed, prompt and weights give the same answer, whatever else is in the batch."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer: its text ends before the first of them, its tokens with the one that completed it."""
+
+
+def before_stop(text: str, stop: Sequence[str]) -> str:
+    """A text up to the first stop string in it."""
+    return text[: min((at for each in stop if (at := text.find(each)) >= 0), default=len(text))]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage, with_tools
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, Usage, before_stop, with_tools
 from bottega.backbone.ledger import MESSAGE_TOKENS
 from bottega.backbone.reply import ContextError
 from bottega.backbone.thinking import complete_within
@@ -63,7 +63,8 @@ class ChatClient:
         prompt = sum(self.count_tokens(message.text) + MESSAGE_TOKENS for message in with_tools(messages, tools))
         fitting = fitted(sampling, prompt, self.context, self.name)
         completion = await self.backbone.chat(messages, fitting, *([tools] if tools else []))
-        return Generation(completion.text, completion.usage, completion.stop_reason, calls=completion.calls)
+        text = before_stop(completion.text, sampling.stop)
+        return Generation(text, completion.usage, completion.stop_reason, calls=completion.calls)
 
     async def close(self) -> None:
         await self.backbone.close()
@@ -86,7 +87,7 @@ class TokenClient:
         found = await complete_within(self.backbone, prompt_ids, fitting, self.thinking_tokens)
         drawn = found.answer
         return Generation(
-            text=self.backbone.tokenizer.decode(found.cut + drawn.output_ids),
+            text=before_stop(self.backbone.tokenizer.decode(found.cut + drawn.output_ids), sampling.stop),
             usage=Usage(len(prompt_ids), len(found.cut) + len(drawn.output_ids)),
             stop_reason=drawn.stop_reason,
             prompt_ids=prompt_ids + found.cut,

@@ -261,7 +261,7 @@ class Engine:
         if generation not in self._running:
             return
         try:
-            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends)
+            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends) or ("stop" if sampled.over else None)
         except BottegaError as error:
             del self._running[generation]
             self.runner.drop(generation)

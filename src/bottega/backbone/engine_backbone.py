@@ -24,8 +24,8 @@ class EngineBackbone:
     tokenizer: Tokenizer
 
     async def complete(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
-        context, capacity = self.tokenizer.context, self._runner.capacity
-        generations = [generation_of(request, context, capacity, self.vocabulary) for request in requests]
+        limits = self.tokenizer.context, self._runner.capacity, self.vocabulary
+        generations = [generation_of(request, *limits, self.tokenizer.decode) for request in requests]
         self._engine.submit(generations)
         try:
             return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in generations)))

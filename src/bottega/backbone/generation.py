@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from bottega.backbone.chat import Sampling, StopReason, TokenCompletion, TokenRequest
 from bottega.core.errors import BackboneError, UsageError
+
+Decode = Callable[[Sequence[int]], str]
+
+
+def no_text(ids: Sequence[int]) -> str:
+    """For requests without stop strings."""
+    return ""
 
 
 @dataclass(eq=False)
@@ -20,6 +27,9 @@ class ActiveGeneration:
     temperature: float
     seed: int
     """Below 2**63."""
+    stop: tuple[str, ...] = ()
+    decode: Decode = no_text
+    """Tokens to text, for the stop strings."""
     future: Future[TokenCompletion] = field(default_factory=Future)
     cancelled: bool = False
     """Set by the asker's thread, seen by the engine's."""
@@ -44,17 +54,26 @@ class ActiveGeneration:
                 )
             self.ids.append(token)
             self.logprobs.append(logprob)
-            if token in ends:
+            if token in ends or self._stopped():
                 return "stop"
             if len(self.ids) >= self.limit:
                 return "length"
         return None
 
+    def _stopped(self) -> bool:
+        """Whether a stop string ends in the last tokens: a character may take as many as four of them."""
+        if not self.stop:
+            return False
+        tail = self.decode(self.ids[-4 * max(map(len, self.stop)) - 1 :])
+        return any(each in tail for each in self.stop)
+
     def completion(self, reason: StopReason) -> TokenCompletion:
         return TokenCompletion(tuple(self.ids), tuple(self.logprobs), reason, self.version)
 
 
-def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> ActiveGeneration:
+def generation_of(
+    request: TokenRequest, context: int, capacity: int, vocabulary: int, decode: Decode = no_text
+) -> ActiveGeneration:
     """What a request asks for, checked against what the model and the cache can hold."""
     sampling, prompt = request.sampling, request.prompt_ids
     _check(sampling)
@@ -73,7 +92,7 @@ def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary
             "lower max_tokens, or give the backbone more cache_tokens"
         )
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed & (2**63 - 1)
-    return ActiveGeneration(prompt, limit, sampling.temperature, seed)
+    return ActiveGeneration(prompt, limit, sampling.temperature, seed, sampling.stop, decode)
 
 
 def _check(sampling: Sampling) -> None:
@@ -81,3 +100,5 @@ def _check(sampling: Sampling) -> None:
         raise UsageError(f"max_tokens is {sampling.max_tokens}: an answer has at least one token")
     if not (sampling.temperature >= 0 and math.isfinite(sampling.temperature)):
         raise UsageError(f"temperature is {sampling.temperature}: it must be 0 or a positive number")
+    if "" in sampling.stop:
+        raise UsageError("a stop string is empty, and would end every answer at once: leave it out")

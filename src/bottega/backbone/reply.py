@@ -17,6 +17,10 @@ class UnreachableError(BackboneError):
     """No answer in time, however often it was asked: the server is down, overloaded, or too slow."""
 
 
+class NoServerError(UnreachableError):
+    """No server that draws answers is left: whoever needs answers must stop, and go on when there is one."""
+
+
 class RefusedError(BackboneError):
     """The model or its provider's filter declined to answer. The same question will be declined again."""
 

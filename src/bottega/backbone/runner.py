@@ -22,6 +22,8 @@ class Sampled:
     generation: ActiveGeneration
     ids: list[int]
     logprobs: list[float]
+    over: bool = False
+    """The runner itself has ended it, and will draw no more."""
 
 
 class StepWindow(Protocol):

@@ -175,6 +175,8 @@ class ServerBackbone:
         request |= {"temperature": sampling.temperature, "top_p": 1.0}
         if sampling.seed is not None:
             request["seed"] = sampling.seed
+        if sampling.stop:
+            request["stop"] = list(sampling.stop)
         return {**request, "extra_body": self._extra} if self._extra else request
 
     def _likely(self, messages: Sequence[Message]) -> int:

@@ -1,14 +1,15 @@
 """vLLM in this process, on a GPU: the token protocol of the local backbone.
 
 Our own engine keeps the generations (cancelling, closing) and vLLM's engine, behind the runner here, samples them.
-Everything of vLLM is built and called on one thread. Left out: several GPUs, and the GGUF file of the embedded model.
+Everything of vLLM is built and called on one thread. Beside a trainer it begins without weights, takes the trainer's after every update, in the
+same process and without a copy between, and sleeps while the model learns. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # else its engine is another process, which does not keep to our device lock
     "VLLM_NO_USAGE_STATS": "1",
 }
+NamedWeights = Callable[[], Iterable[tuple[str, torch.Tensor]]]
+"""Weights as they are now, by their names in the model's files."""
 SLOTS = 256
 MEMORY = 0.4
 """Share of the GPU that vLLM may fill. Its own default is nearly all, which leaves a trainer and the judge nothing."""
@@ -35,11 +38,14 @@ class VllmBackbone(EngineBackbone):
     device = "cuda:0"
 
     def __init__(
-        self, name: str, tokenizer: HuggingFaceTokenizer, vocabulary: int, open_llm: Callable[[], Any], slots: int = SLOTS
-    ) -> None:
+        self, name: str, tokenizer: HuggingFaceTokenizer, vocabulary: int, open_llm: Callable[[], Any], slots: int = SLOTS,
+        weights: NamedWeights | None = None, sleeps: bool = False,
+    ) -> None:  # fmt: skip
         """`open` is what callers want; this takes vLLM's `LLM` unopened, since it must be opened on the engine's thread."""
-        runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends)
+        self._vllm = runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends, sleeps)
         super().__init__(name, tokenizer, vocabulary, runner)
+        self._weights = weights
+        self.policy_version = 0 if weights is None else -1
         try:
             self._engine.between(lambda: None)
         except BackboneError:
@@ -49,9 +55,11 @@ class VllmBackbone(EngineBackbone):
     def open(
         cls, name: str, *, dtype: str = "auto", context: int | None = None, revision: str | None = None, slots: int | None = None,
         memory: float | None = None, graphs: bool = True, attention: str | None = None, thinking: bool | None = None,
+        weights: NamedWeights | None = None, sleeps: bool = False,
     ) -> VllmBackbone:  # fmt: skip
         """A folder or a hub name. `memory`: share of the GPU. `graphs`: compile and record, a minute at the start. `attention`: one
-        of vLLM's back ends, if its own choice does not do. `thinking`: as for `loading.load`."""
+        of vLLM's back ends, if its own choice does not do. `thinking`: as for `loading.load`. `weights`: a trainer's, taken at every
+        `weights_changed`; the folder's are not read then. `sleeps`: whether `rest` gives the GPU's memory back."""
         _require()
         slots, memory = SLOTS if slots is None else slots, MEMORY if memory is None else memory
         if slots < 1 or not 0 < memory < 1:
@@ -78,6 +86,8 @@ class VllmBackbone(EngineBackbone):
         }
         options |= {"gpu_memory_utilization": memory, "enforce_eager": not graphs, "seed": 0}
         options |= {"attention_backend": attention} if attention else {}
+        options |= {"load_format": "dummy"} if weights is not None else {}
+        options |= {"enable_sleep_mode": True} if sleeps else {}
 
         def open_llm() -> Any:
             from vllm import LLM
@@ -85,7 +95,31 @@ class VllmBackbone(EngineBackbone):
             # processed: at the temperature of sampling, as a teacher-forced pass gives them there
             return LLM(place, logprobs_mode="processed_logprobs", generation_config="vllm", **options)
 
-        return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
+        short = Path(place).name if Path(place).exists() else name
+        return cls(short, tokenizer, int(config.vocab_size), open_llm, slots, weights, sleeps)
+
+    @property
+    def engine(self) -> str:
+        return self._vllm.kind
+
+    def weights_changed(self, version: int, change: Callable[[], None] = lambda: None) -> int:
+        """Take the trainer's weights as they are after `change`; waits until it has."""
+
+        def take() -> int:
+            change()
+            if torch.cuda.is_available():  # the trainer's stream is not vLLM's
+                torch.cuda.synchronize()
+            if self._weights is not None:
+                self._vllm.load_weights(self._weights())
+            self._engine.version = version
+            return version
+
+        self.policy_version = self._engine.between(take)
+        return self.policy_version
+
+    def rest(self) -> None:
+        """Give the GPU's memory back until an answer is asked for or weights come. Nothing may be drawn meanwhile."""
+        self._engine.between(self._vllm.hand_back)
 
 
 class VllmRunner(BatchRunner):
@@ -93,8 +127,11 @@ class VllmRunner(BatchRunner):
 
     kind = "vLLM"
 
-    def __init__(self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int]) -> None:
+    def __init__(
+        self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int], sleeps: bool = False
+    ) -> None:
         self.slots, self.capacity = slots, capacity
+        self._sleeps, self._asleep = sleeps, False
         self.failure = "it was closed while it started"
         """Why it could not be opened."""
         self._open, self._ends = open_llm, list(ends)
@@ -117,6 +154,7 @@ class VllmRunner(BatchRunner):
     def take(self, generation: ActiveGeneration) -> bool:
         if len(self._names) >= self.slots:
             return False
+        self._wake()
         self._count += 1
         self._names[str(self._count)] = generation
         return True
@@ -136,7 +174,8 @@ class VllmRunner(BatchRunner):
                     raise BackboneError(f"vLLM gave an answer up (finish_reason {found.finish_reason!r}): look at its log")
                 ids = [int(token) for token in found.token_ids]
                 positions = found.logprobs[len(found.logprobs) - len(ids) :] if ids else []
-                sampled.append(Sampled(self._names[output.request_id], ids, _sampled_logprobs(positions, ids)))
+                logprobs, over = _sampled_logprobs(positions, ids), found.finish_reason is not None
+                sampled.append(Sampled(self._names[output.request_id], ids, logprobs, over))
         return FinishedWindow(sampled, draws=0)
 
     def drop(self, generation: ActiveGeneration) -> None:
@@ -144,6 +183,22 @@ class VllmRunner(BatchRunner):
         if name is not None:
             del self._names[name]
             self._llm.llm_engine.abort_request([name])  # nothing happens where it is over already
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """By the names of the model's files; vLLM joins and casts them itself."""
+        self._wake()
+        self._llm.apply_model(lambda model: model.load_weights(weights))
+        self._llm.reset_prefix_cache()
+
+    def hand_back(self) -> None:
+        if self._sleeps and not self._asleep:
+            self._llm.sleep(level=1)
+            self._asleep = True
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._llm.wake_up()
+            self._asleep = False
 
     def reset(self) -> None:
         self._llm.llm_engine.abort_request(list(self._names))
@@ -155,8 +210,8 @@ class VllmRunner(BatchRunner):
 
         return SamplingParams(
             max_tokens=generation.limit, temperature=generation.temperature, seed=generation.seed,
-            logprobs=0, flat_logprobs=True,
-            detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=RequestOutputKind.FINAL_ONLY,
+            logprobs=0, flat_logprobs=True, stop=list(generation.stop), detokenize=bool(generation.stop),
+            ignore_eos=True, stop_token_ids=self._ends, output_kind=RequestOutputKind.FINAL_ONLY,
         )  # fmt: skip
 
     def _shut_down(self) -> None:

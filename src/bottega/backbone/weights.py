@@ -8,7 +8,7 @@ brings the buffers up to date, and is all that is needed after a trainer has cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +122,23 @@ def merged(module: Any) -> Tensor:
         if name in module.lora_A:
             weight = weight.float() + module.get_delta_weight(name).detach().float()
     return weight
+
+
+def plain_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by the names that they have in the model's files, adapters merged, what is tied once."""
+    inner = bare(model)
+    adapted = {name: module for name, module in inner.named_modules() if hasattr(module, "lora_A")}
+    seen: set[int] = set()
+    for name, value in inner.state_dict().items():
+        if ".lora_" in name:
+            continue
+        owner = name.rpartition(".base_layer.")[0]
+        if owner in adapted and name.endswith(".base_layer.weight"):
+            value = merged(adapted[owner])  # noqa: PLW2901
+        elif value.data_ptr() in seen:
+            continue
+        seen.add(value.data_ptr())
+        yield name.replace(".base_layer.", "."), value.detach()
 
 
 def _bias(module: Any) -> Tensor | None:

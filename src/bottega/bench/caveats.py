@@ -7,6 +7,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.result_arrays import ResultArrays, asked
+from bottega.bench.settings import WIDE
 from bottega.judge.baselines import LEFT_OUT
 
 
@@ -49,7 +50,7 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
         notes.append(f"{_counted(strangers, 'attempt belongs', 'attempts belong')} to no task of the run, and that is left out")
     if run.settings.get("quick"):
         notes.append("judged quickly, with fewer inputs and fewer timed rounds: not for publishing")
-    if run.settings.get("strategy") in ("beam", "evolve") and results.turns > 1:
+    if run.settings.get("strategy") in WIDE and results.turns > 1:
         notes.append(
             "turns are kernels in the order in which the search wrote them; they are not all refinements of one another"
         )

@@ -21,6 +21,8 @@ from bottega.judge.baselines import parse_baselines
 from bottega.languages import choose_language
 
 STARTER = "starter"
+WIDE, BRANCHING = ("beam", "evolve", "tree", "scientist"), ("beam", "evolve")
+"""Strategies whose sample is a search with `width` kernels side by side, and those with `branch` children of each."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,11 @@ class BenchSettings(WritingSettings):
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
     strategy: StrategyName = "serial"
-    """serial; critic (a line, with advice); parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    """serial; critic (a line, with advice); agent (with tools); parallel (samples × turns kernels, all apart); beam, evolve, tree or scientist."""
+    steps: Positive = 200
+    """Answers of an agent in a sample, at most."""
     width: Positive = 2
-    """Of a beam; islands of an evolution."""
+    """Of a beam; islands of an evolution; kernels of a round in a tree and of a scientist."""
     branch: Positive = 2
     """Children of a kernel in a beam, of an island in evolution."""
     seed: int | None = None
@@ -139,7 +143,7 @@ class BenchSettings(WritingSettings):
     @property
     def kernels(self) -> int:
         """Of one sample, in a row."""
-        return self.turns * (self.width * self.branch if self.strategy in ("beam", "evolve") else 1)
+        return self.turns * (self.width if self.strategy in WIDE else 1) * (self.branch if self.strategy in BRANCHING else 1)
 
     @property
     def in_process(self) -> bool:
@@ -176,14 +180,16 @@ class BenchSettings(WritingSettings):
             quick=self.quick,
             strategy="serial" if self.strategy == "parallel" else self.strategy,
             turns=self.turns,
-            samples=self.width if self.strategy in ("beam", "evolve") else 1,
+            samples=self.width if self.strategy in WIDE else 1,
             branch=self.branch,
+            steps=self.steps,
             schemes=1 if skilled else 0,
             empty_scheme=not skilled,
             select=self.selection if skilled else "none",
             unproved=not self.proved_only,
             temperature=1.0 if self.temperature is None else self.temperature,
             max_tokens=self.max_tokens or 0,
+            stop=self.stop,
             style=self.style or "compact",
             answers=policy_for(self.resamples or 0),
             seed=self.seed or 0,
@@ -200,6 +206,8 @@ class BenchSettings(WritingSettings):
             names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
                      "style", "seed")  # fmt: skip
             writing = {name: getattr(self, name) for name in names}
+            writing |= {"stop": self.stop} if self.stop else {}
+            writing |= {"steps": self.steps} if self.strategy == "agent" else {}
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {
                 "redraws": self.resamples,

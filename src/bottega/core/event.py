@@ -113,6 +113,7 @@ class Criticised:
     turn: Turn
     advice: str = ""
     """Empty where the answer could not be used."""
+    seconds: float = 0.0
     at: float = 0.0
 
 
@@ -127,6 +128,7 @@ class AgentStepped:
     turn: Turn
     calls: tuple[dict[str, str], ...] = ()
     """As they were asked: id, name and arguments."""
+    seconds: float = 0.0
     at: float = 0.0
 
 

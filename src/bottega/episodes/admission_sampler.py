@@ -77,6 +77,7 @@ class AdmissionSampler:
         *,
         temperature: float = 1.0,
         max_tokens: int = 2048,
+        stop: tuple[str, ...] = (),
         baseline: str = "eager",
         judged_on: str | None = None,
         shared: Phases | None = None,
@@ -84,7 +85,7 @@ class AdmissionSampler:
         """`judged_on`: the judge's device; `shared`: the phases of the model's, where the client does not tell them."""
         self.client, self.judge, self.prompts, self.device, self.language = client, judge, prompts, device, language
         self.kernels = KernelFolder(kernels)
-        self.temperature, self.max_tokens, self.baseline = temperature, max_tokens, baseline
+        self.temperature, self.max_tokens, self.stop, self.baseline = temperature, max_tokens, stop, baseline
         self.judged_on, self.phases = judged_on, shared or share_device(client)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="admission-sampler", daemon=True)
@@ -116,7 +117,7 @@ class AdmissionSampler:
         given = writer.WriterInput(task, self.language, self.device, tuple(skills), callgraph=callgraph, baseline=self.baseline)
         room = min(self.client.context - self.max_tokens, int(self.client.context * PROMPT_SHARE))
         messages = writer.messages(given, self.prompts, PromptBudget(max(room, 256), self.client.count_tokens))
-        sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
+        sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id), stop=self.stop)
         return asyncio.run_coroutine_threadsafe(self.client.generate(messages, sampling), self._loop).result()
 
     def confirm(self, task: Task, verdict: Verdict) -> Verdict:

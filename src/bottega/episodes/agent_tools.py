@@ -58,7 +58,9 @@ class AgentTools:
     async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
         if name in ("judge", "profile"):
             node = await self._judged(key)
-            return self._verdict(node) if name == "judge" else self._profile(node)
+            if name == "judge":
+                return self._verdict(node)
+            return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
             program = BUILD if name == "build" else given["path"].strip()
             if name == "run" and program not in self.files.all:
@@ -140,11 +142,13 @@ class AgentTools:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."
         return text
 
-    def _profile(self, node: SearchNode) -> str:
-        verdict = node.verdict
-        told = profile_text(verdict.profile) if verdict is not None and verdict.profile else "no profile"
-        bottleneck = str(verdict.profile.get("bottleneck") or "") if verdict is not None else ""
-        return "\n".join(filter(None, [self._verdict(node), bottleneck, told]))
+    async def _profiled(self, node: SearchNode) -> ProgramResult:
+        """Judged once more, with a profile: most verdicts are wanted without, and are given sooner so."""
+        context, device = self.search.context, self.search.settings.device
+        async with context.phases.judging(device):
+            verdict = await context.judge.judge_async(self.search.task, node.candidate, profile=True)
+        told = [str(verdict.profile.get("bottleneck") or ""), profile_text(verdict.profile)]
+        return ProgramResult("\n".join([self._verdict(node), *filter(None, told)]), {})
 
 
 def given_files(task_source: str) -> dict[str, str]:

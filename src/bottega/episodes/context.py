@@ -108,7 +108,7 @@ class EpisodeContext:
         self, messages: list[Message], settings: EpisodeSettings, where: str, tools: Sequence[ToolSpec] = ()
     ) -> Generation:
         """One answer as it came, not yet in the budget."""
-        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
+        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where), stop=settings.stop)
         given: dict[str, Any] = {"tools": tools} if tools else {}
         return await self.client.generate(messages, sampling, **given)
 

@@ -74,6 +74,7 @@ def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator
             terms = request.terms()
             before = {
                 "redraws": 0,
+                "steps": terms["steps"],
                 "likeliest_first": terms["likeliest_first"],
                 "repeats": terms["repeats"],
                 "knobs": 0,

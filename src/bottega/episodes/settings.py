@@ -57,6 +57,8 @@ class EpisodeSettings:
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
     max_tokens: int = 2048
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer."""
     style: Literal["terse", "compact", "full"] = "compact"
     drafts: int = 0
     """Kernels that are written by rule before the model writes, where somebody is there to draw them. They count as the run's."""
@@ -97,7 +99,8 @@ class EpisodeSettings:
         return with_eager(self.baselines)
 
     def to_json(self) -> dict[str, Any]:
-        """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them."""
+        """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them, and
+        stop strings where there are any."""
         usual = self.answers == policy_for(self.answers.resamples)
-        settings = asdict(self)
+        settings = {name: value for name, value in asdict(self).items() if name != "stop" or value}
         return {**settings, "redraws": self.answers.resamples, "answers": None if usual else settings["answers"]}

@@ -32,6 +32,8 @@ class WritingSettings(CommandSettings):
     """0 takes the likeliest answer; none is 1, or what suits the embedded model."""
     max_tokens: Positive | None = None
     """Tokens of one answer; none is 3072, and 8192 from a server."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer."""
     context: Annotated[int, Field(ge=SMALLEST_CONTEXT)] | None = None
     """Tokens that the model takes, prompt and answer together."""
     style: Style | None = None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.backbone.client import Client
+from bottega.backbone.reply import NoServerError
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill, SkillState
@@ -177,13 +178,15 @@ def _proved(
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
     sampler = AdmissionSampler(
         client, judge, inputs.prompts, inputs.device, inputs.language, proofs.folder / "kernels",
-        temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
+        temperature=settings.temperature, max_tokens=settings.max_tokens, stop=settings.stop, baseline=settings.baseline,
         judged_on=inputs.judge_device, shared=phases,
     )  # fmt: skip
 
     def one(proof: Proof) -> Decision | BottegaError:
         try:
             return prove(proofs, proof, sampler.attempt, sampler.confirm, run=attempts.map)
+        except NoServerError:
+            raise
         except BottegaError as error:
             return error
 

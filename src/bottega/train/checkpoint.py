@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bottega.backbone.weights import bare, merged
+from bottega.backbone.weights import bare, plain_weights
 from bottega.core.errors import TrainingError
 from bottega.core.files import write_atomic
 from bottega.train.learner import Learner
@@ -196,7 +196,7 @@ def _put_folder(place: Path, write: Callable[[Path], None]) -> None:
 def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = torch.float32) -> None:
     """`tokenizer` is the Hugging Face one. Under LoRA the adapter alone is kept as well, in `adapter` beside it."""
     inner = bare(model)
-    state = {name: value.to(dtype) for name, value in _whole_state(inner).items()}
+    state = {name: value.contiguous().cpu().to(dtype, copy=True) for name, value in plain_weights(inner)}
     kept = inner.config.dtype
     inner.config.dtype = dtype
 
@@ -215,21 +215,3 @@ def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = t
         inner.config.dtype = kept
     if inner is not model:
         written_whole(place.with_name("adapter"), model.save_pretrained)
-
-
-def _whole_state(inner: Any) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by their plain names, adapters merged, what is tied written once."""
-    found: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    adapted = {name: module for name, module in inner.named_modules() if hasattr(module, "lora_A")}
-    for name, value in inner.state_dict().items():
-        if ".lora_" in name:
-            continue
-        owner = name.rpartition(".base_layer.")[0]
-        if owner in adapted and name.endswith(".base_layer.weight"):
-            value = merged(adapted[owner])  # noqa: PLW2901
-        elif value.data_ptr() in seen:
-            continue
-        seen.add(value.data_ptr())
-        found[name.replace(".base_layer.", ".")] = value.detach().contiguous().cpu().clone()
-    return found

@@ -1,7 +1,10 @@
 """SFT data: rows of JSONL or parquet with `messages`, the last of which is the answer.
 
-A row may say its `role` and its `split`. The prompt is written as at rollout time, by the tokenizer's own template with the mark that
-begins an answer, and the answer is its text and the token that ends a turn: what the model will be asked to draw, token for token.
+A row may say its `role` and its `split`. Calls of tools and their results, as servers write them, are read in the plain form that our own models call
+tools in; each answer of an agent is a row of its own, with everything before it as the prompt.
+
+The prompt is written as at rollout time, by the tokenizer's own template with the mark that begins an answer, and the answer is its text and the
+token that ends a turn: what the model will be asked to draw, token for token.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bottega.backbone.chat import Message
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
+from bottega.backbone.tool_calls import calls_text, plain_result, read_tool_calls
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.turn import Role
 from bottega.train.rows import TrainRow, imitation_row
@@ -27,8 +31,10 @@ ROLES = {"selector": "select", "writer": "write", "summariser": "summarise", **{
 
 class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    role: str = Field(pattern="^(system|user|assistant)$")
-    content: str
+    role: str = Field(pattern="^(system|user|assistant|tool)$")
+    content: str | None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str = ""
 
 
 class Conversation(BaseModel):
@@ -38,6 +44,20 @@ class Conversation(BaseModel):
     messages: list[ChatMessage] = Field(min_length=2)
     role: str | None = None
     split: str | None = None
+
+    @property
+    def plain(self) -> list[Message]:
+        """With tool calls and their results as text."""
+        names: dict[str, str] = {}
+        found = []
+        for said in self.messages:
+            calls = read_tool_calls(said.tool_calls)
+            names |= {call.id: call.name for call in calls}
+            text = "\n".join(filter(None, [said.content or "", calls_text(calls)]))
+            if said.role == "tool":
+                text = plain_result(names.get(said.tool_call_id, "the tool"), text)
+            found.append(Message(cast(Any, "user" if said.role == "tool" else said.role), text))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,17 +200,18 @@ def _has_answer(place: str, conversation: Conversation) -> bool:
     answer = conversation.messages[-1]
     if answer.role != "assistant":
         raise UsageError(f"{place}: the last message is by {answer.role}, but the answer to learn must be the assistant's")
-    return bool(answer.content.strip())
+    return bool(conversation.plain[-1].content.strip())
 
 
 def _samples(told: Sequence[_ReadRow], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
     """All at once, because a tokenizer then uses all cores: one by one, 30,000 rows took longer than the first minute of training."""
-    before = [[Message(cast(Any, said.role), said.content) for said in one.conversation.messages[:-1]] for one in told]
+    whole = [one.conversation.plain for one in told]
+    before = [messages[:-1] for messages in whole]
     try:
         prompts = tokenizer.conversations(before)
     except BackboneError:
         prompts = [_prompt(one.place, messages, tokenizer) for one, messages in zip(told, before)]  # tells which row it is
-    answers = tokenizer.encode_many([one.conversation.messages[-1].content for one in told])
+    answers = tokenizer.encode_many([messages[-1].content for messages in whole])
     return [
         SftSample(
             np.asarray([*prompt, *answer, tokenizer.ends[0]], np.int32), len(prompt), one.role, one.place.rpartition("/")[2]

@@ -109,6 +109,7 @@ def memory_plan(size: ModelSize, config: Config, ranks: int, rollouts: bool = Tr
     here = 0 if config.sharding.offload else 1
     # The decoder joins or merges matrices in memory of its own; beside a sharded trainer it has the tables to itself as well.
     merged = size.layers * size.layer * (2 if lora and sharded else 1)
+    copied = 2 * size.parameters if sharded and config.rollout.engine == "server" else 0  # gathered, for the servers
     return MemoryPlan(
         weights=here * (4 * trained + 2 * frozen) / ranks,
         gradients=here * 4 * trained / ranks,
@@ -118,7 +119,7 @@ def memory_plan(size: ModelSize, config: Config, ranks: int, rollouts: bool = Tr
         gathered=2 * (2 * size.layer + size.tables) if sharded else 0,
         activations=size.layers * (kept if config.model.recompute else kept + inside),
         head=max(chunk * 6, inside * config.model.recompute) + (0 if lora else 4 * size.vocabulary * size.hidden),
-        decoder=2 * (merged + (0 if lora and not sharded else size.tables)) if rollouts else 0,
+        decoder=2 * (merged + (0 if lora and not sharded else size.tables)) if rollouts else copied,
         cache=_cache_tokens(config) * size.layers * 2 * size.kv_heads * size.head * 2 if rollouts else 0,
     )
 

@@ -14,14 +14,14 @@ import asyncio
 import resource
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bottega.backbone.client import TokenClient
-from bottega.backbone.local import LocalBackbone
+from bottega.backbone.vllm import VllmBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
@@ -42,7 +42,18 @@ from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.ranks import ALONE, Ranks, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rl_update import learn_batch
-from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, replacements, roll_out, tasks_of_step
+from bottega.train.rollout import (
+    RlInputs,
+    Rollouts,
+    episode_settings,
+    open_inputs,
+    replacements,
+    roll_out,
+    shares_right,
+    tasks_of_step,
+    within_band,
+)
+from bottega.train.rollout_engine import open_engine
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
@@ -152,7 +163,7 @@ class RlRun:
         self.reward = reward_of(config)
         self.reading = VerdictReader(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
         loaded = self.inputs.loaded
-        require_memory(loaded.model.config, config, self.ranks)
+        require_memory(loaded.model.config, config, self.ranks, rollouts=config.rollout.engine == "own")
         self.learner = Learner.begin(
             config,
             loaded.model,
@@ -163,15 +174,10 @@ class RlRun:
         )
         self.learned = 0
         """The last step that was learned from: the version of the newest weights."""
+        self.shares: dict[str, float] = {}
+        """Of each task that was drawn the share of its kernels that were right, last time."""
         self.busy = BusyShares()
-        policy = self.learner.policy
-        self.backbone = LocalBackbone(
-            replace(loaded, model=self.learner.shown),
-            slots=config.rollout.slots,
-            cache_tokens=config.rollout.cache_tokens,
-            dtype=policy.dtype if policy.device.type == "cuda" else None,
-            adopt=self.learner.whole is not None,
-        )
+        self.backbone = open_engine(config, loaded, self.learner, folder)
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
@@ -195,6 +201,10 @@ class RlRun:
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             settings = episode_settings_of(self.settings, stage_of(self.config.stages, number))
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
+            band = self.config.rollout.band
+            tasks = (
+                within_band(given.tasks, tasks, self.shares, band, f"{self.config.data.seed}/{number}/band") if band else tasks
+            )
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = wait(roll_out(context, tasks, settings, number))
                 for again in range(self.config.rollout.replaced):
@@ -219,10 +229,13 @@ class RlRun:
         # Kernels of the next step may be timed meanwhile: on one device the trainer takes turns with them, as the decoder does.
         with self.phases.generating() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
+                if isinstance(self.backbone, VllmBackbone):
+                    self.backbone.rest()
                 batch = batch_of(self.config, self.learner, rollouts.episodes, credits, number)
                 chosen = own_answers(rollouts.episodes, self.reward)
                 learned, note = learn_batch(self.learner, batch, number, self.steps, chosen)
         self.learned = number
+        self.shares |= shares_right(rollouts)
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
             **rollout_metrics(rollouts.episodes, self.reward, self.reading),
@@ -276,6 +289,7 @@ class RlRun:
                 "policy_version": self.learned,
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
+                "shares": self.shares,
             }
             place = self.keeping.save(number, self.learner, state)
             told = self._publish(self.staged, number)
@@ -308,6 +322,7 @@ class RlRun:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
         self.keeping.load(saved, self.learner)
         self.learned = saved.step
+        self.shares = dict(saved.state.get("shares", {}))
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
         if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
             self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ import torch
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.loading import LoadedModel
+from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
@@ -31,7 +32,7 @@ from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
 from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.rewards.selection import turn_rewards
-from bottega.train.rewards.verdict_reader import Reward
+from bottega.train.rewards.verdict_reader import Reward, judged
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
 from bottega.train.stopwatch import Judges
@@ -127,6 +128,7 @@ def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
         select=chosen if skills else "none",  # type: ignore[arg-type]
         temperature=rollout.temperature,
         max_tokens=rollout.max_tokens,
+        stop=rollout.stop,
         style=inputs.prompts.style,
         summaries=rollout.summaries if skills else 0,
         margin=rollout.margin,
@@ -145,6 +147,32 @@ def tasks_of_step(tasks: Sequence[Task], step: int, count: int, seed: int) -> li
         random.Random(f"{seed}/{epoch}").shuffle(order)
         found.append(tasks[order[within]])
     return found
+
+
+def within_band(
+    tasks: Sequence[Task], chosen: Sequence[Task], shares: Mapping[str, float], band: tuple[float, float], seed: str
+) -> list[Task]:
+    """The chosen tasks; in place of those that were nearly always right, or nearly never, others that were not. Where there are none left, fewer."""
+    low, high = band
+
+    def fits(task: Task) -> bool:
+        return low <= shares.get(task.id, (low + high) / 2) <= high
+
+    kept, ids = [task for task in chosen if fits(task)], {task.id for task in chosen}
+    others = [task for task in tasks if task.id not in ids and fits(task)]
+    more = random.Random(seed).sample(others, min(len(chosen) - len(kept), len(others)))
+    return [*kept, *more] or list(chosen)
+
+
+def shares_right(rollouts: Rollouts) -> dict[str, float]:
+    """Of each task the share of its kernels that were right, of those that were judged."""
+    found: dict[str, list[bool]] = {}
+    for episode in rollouts.episodes:
+        turns = [turn for trace in episode.of("write") for turn in trace.turns if judged(turn)]
+        found.setdefault(episode.task_id, []).extend(
+            turn.verdict is not None and turn.verdict.outcome.accepted for turn in turns
+        )
+    return {task: sum(right) / len(right) for task, right in found.items() if right}
 
 
 def replacements(tasks: Sequence[Task], rollouts: Rollouts, reward: Reward, seed: str) -> list[Task]:
@@ -174,6 +202,8 @@ async def roll_out(
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
             return await run_episode(context, task, settings, episode_name(step, place, task))
+        except NoServerError:  # the run ends and is resumed: a step of what happened to be drawn would be another step
+            raise
         except BottegaError as error:
             return error
 

@@ -117,6 +117,16 @@ class RolloutSettings(Section):
     """Of sampling answers, and of their log-probs."""
     max_tokens: Positive = 2048
     """Tokens of one answer."""
+    engine: Literal["own", "vllm", "server"] = "own"
+    """Who draws answers: our own engine, vLLM in this process, or `servers`."""
+    servers: tuple[str, ...] = ()
+    """Addresses of servers that draw, `http://HOST:8000`; one that is lost is left out until it is back."""
+    sync: Literal["adapter", "disk", "ipc", "nccl"] | None = None
+    """How servers get weights; none is `adapter` under LoRA, else `nccl`."""
+    vllm_memory: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Share of the GPU that vLLM in this process may take while it draws."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer."""
     thinking_tokens: Positive | None = None
     """Tokens of an answer that may be thoughts; a model that still thinks then is made to answer. None is no limit but `max_tokens`."""
     language: LanguageName | None = None
@@ -139,12 +149,26 @@ class RolloutSettings(Section):
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
     replaced: Count = 1
     """How often tasks whose answers all earned the same, from which nothing can be learned, are replaced by others in a step."""
+    band: tuple[Share, Share] | None = None
+    """A task comes again only while the share of its kernels that were right, last time, lies between these, such as [0.1, 0.9]."""
+
+    @model_validator(mode="after")
+    def _names_servers(self) -> RolloutSettings:
+        if (self.engine == "server") != bool(self.servers):
+            raise ValueError('servers and engine = "server" go together: give both or none')
+        if self.sync is not None and self.engine != "server":
+            raise ValueError('sync is for engine = "server": leave it out')
+        return self
 
     @model_validator(mode="after")
     def _summaries_need_turns(self) -> RolloutSettings:
         if self.summaries and self.turns < 2:
             raise ValueError(
                 "with one turn no kernel can beat an earlier one, so nothing is ever summarised: set turns to 2 or more, or summaries to 0"
+            )
+        if self.band is not None and (self.staleness or self.band[0] >= self.band[1]):
+            raise ValueError(
+                "band takes a lower share and a higher one, and needs staleness 0: it asks what the step before came to"
             )
         return self
 
@@ -375,6 +399,14 @@ class Config(Section):
             raise ValueError("advantage.name = gae has its critic in one process: leave sharding out, or take trloo")
         if self.stages.critic and not self.has_critic:
             raise ValueError("stages.critic trains a critic, and there is none: set advantage.name=gae, or leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _has_an_adapter_to_send(self) -> Config:
+        if self.rollout.sync == "adapter" and not (self.model.lora or self.model.adapter):
+            raise ValueError(
+                "rollout.sync = adapter sends an adapter, and there is none: set model.lora, or sync by disk, ipc or nccl"
+            )
         return self
 
     @model_validator(mode="after")

@@ -47,7 +47,7 @@ class OptimizeSettings(WritingSettings):
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
     strategy: StrategyName | None = None
-    """serial, critic, parallel, beam, evolve, tree or scientist; none is parallel with the embedded model, else serial."""
+    """serial, critic, agent (with tools), parallel, beam, evolve, tree or scientist; none is parallel if embedded, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations; rounds."""
     samples: Positive = 2
@@ -58,6 +58,8 @@ class OptimizeSettings(WritingSettings):
     """Of strategy=tree: more tries kernels that were seldom built upon, 0 only the fastest."""
     instructions: Literal["list", "model"] | None = None
     """Who varies the instructions of strategy=evolve: a fixed list or the model; none is the list if terse, else the model."""
+    steps: Positive = 200
+    """Answers of an agent in a line, at most."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None

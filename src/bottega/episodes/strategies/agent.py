@@ -7,6 +7,7 @@ learned from, what tools returned is context.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from bottega.agents import agent as agent_prompts
@@ -28,7 +29,6 @@ IDLE = 3
 
 
 async def agent(search: EpisodeSearch) -> None:
-    search.judging["profile"] = True
     await side_by_side(
         search,
         (_line(search, scheme, sample) for sample in range(search.settings.samples) for scheme in schemes_in_use(search)),
@@ -97,6 +97,7 @@ class _Step:
         if self.likeliest:
             settings = replace(settings, temperature=0.0)
         async with context.phases.generating():
+            begun = time.monotonic()
             answer = await context.answer(talk, settings, self.key, TOOLS if context.calls_tools else ())
         found: AgentAnswer = agent_prompts.parse(answer.text, answer.calls)
         turn = turn_of(
@@ -104,4 +105,5 @@ class _Step:
         )
         context.budget.spend(turn)
         calls = tuple({"id": call.id, "name": call.name, "arguments": call.arguments} for call in found.calls)
-        return AgentStepped(self.key, self.search.episode, self.line, turn, calls)
+        seconds = round(time.monotonic() - begun, 3)
+        return AgentStepped(self.key, self.search.episode, self.line, turn, calls, seconds)

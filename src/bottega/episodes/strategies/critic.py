@@ -6,6 +6,7 @@ is worse than the best so far is not built upon: the critic is asked about the b
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -76,5 +77,7 @@ async def _asked(search: EpisodeSearch, node: SearchNode, key: str) -> Criticise
         return {}
 
     async with context.phases.generating():
+        begun = time.monotonic()
         turn = await context.generate("criticise", messages, settings, key, read)
-    return Criticised(key, search.episode, node.id, given.mode, turn, found["advice"])
+    seconds = round(time.monotonic() - begun, 3)
+    return Criticised(key, search.episode, node.id, given.mode, turn, found["advice"], seconds)

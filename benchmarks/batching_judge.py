@@ -1,0 +1,75 @@
+"""The trusted judge for an RL experiment: kernels that come together for one task are judged in one go, without isolation, several times as quickly.
+
+Not for `bottega train`, whose rewards are the judge's own: a model that finds out what its reward does not look at will use it. Here the figures come
+from tasks that are set aside, and greedy answers to them are judged again with isolation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
+from bottega.core.task import Task
+from bottega.core.verdict import Verdict
+from bottega.judge.trusted.judge import TrustedJudge
+from bottega.train.rollout import RlInputs, open_inputs
+from bottega.train.settings import Config
+
+GATHERED = 0.25
+"""Seconds that a task's first kernel waits for others."""
+
+
+class BatchingJudge:
+    def __init__(self, trusted: TrustedJudge) -> None:
+        self._trusted = trusted
+        self._pool = ThreadPoolExecutor(trusted.workers)
+        self._waiting: dict[str, list[tuple[Candidate, asyncio.Future[Verdict]]]] = {}
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        return self._trusted.judge(task, candidate)
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Verdict] = loop.create_future()
+        batch = self._waiting.setdefault(task.id, [])
+        batch.append((candidate, future))
+        if len(batch) == 1:
+            await asyncio.sleep(GATHERED)
+            await self._judge_batch(task, self._waiting.pop(task.id))
+        return await future
+
+    async def _judge_batch(self, task: Task, batch: list[tuple[Candidate, asyncio.Future[Verdict]]]) -> None:
+        distinct = {candidate.id: candidate for candidate, _ in batch}
+        problems: list[str] = []
+
+        def judged() -> dict[str, Verdict | None]:
+            found = self._trusted.judge_many(task, list(distinct.values()), on_problem=problems.append)
+            return dict(zip(distinct, found))
+
+        try:
+            verdicts = await asyncio.get_running_loop().run_in_executor(self._pool, judged)
+        except Exception as error:  # one task may not end the rest
+            verdicts, problems = {}, [f"{type(error).__name__}: {error}"]
+        for candidate, future in batch:
+            verdict = verdicts.get(candidate.id)
+            if future.done():
+                continue
+            if verdict is not None:
+                future.set_result(verdict)
+            else:
+                future.set_exception(JudgeError("; ".join(problems) or "the kernel has no verdict"))
+
+
+@contextmanager
+def trusted_inputs(config: Config) -> Iterator[RlInputs]:
+    """What an RL run works with, and this judge."""
+    with open_inputs(config) as given:
+        workers = config.rollout.judge_workers if isinstance(config.rollout.judge_workers, int) else 4
+        with TrustedJudge(given.judge_device, workers=workers, timeout=config.rollout.timeout) as trusted:
+            yield replace(given, judge=BatchingJudge(trusted))  # type: ignore[arg-type]

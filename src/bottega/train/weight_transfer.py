@@ -1,0 +1,249 @@
+"""How servers that draw answers get the weights that were learned: an adapter's files, the whole model's files, CUDA IPC, or an NCCL broadcast.
+
+Files need a folder that trainer and servers share, and nothing else; an adapter's are small. IPC is for a server on the trainer's own GPU, NCCL for
+one on another GPU or machine. Both speak vLLM's routes (/init_weight_transfer_engine, /start_weight_update, /update_weights,
+/finish_weight_update) in what its versions from 0.26 to 0.33 have in common: one tensor after the other, none packed. Left out: a server that dies in
+the middle of a broadcast. NCCL waits for it for ever, and the run has to be killed and resumed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import pickle
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bottega.backbone.vllm import NamedWeights
+from bottega.core.errors import BackboneError
+from bottega.train.checkpoint import written_whole
+
+if TYPE_CHECKING:
+    from bottega.backbone.token_server import TokenServer
+
+CHUNK_BYTES = 2**30
+"""Of one update by IPC, which holds a copy in the dtype that is sent."""
+UPDATE, FINISH = "/update_weights", "/finish_weight_update"
+
+
+def at_each(servers: Sequence[TokenServer], work: Callable[[TokenServer], object]) -> dict[TokenServer, str]:
+    """Side by side; the servers at which it failed, and why."""
+    if not servers:
+        return {}
+    with ThreadPoolExecutor(len(servers)) as pool:
+        begun = {server: pool.submit(work, server) for server in servers}
+    return {server: str(error) for server, each in begun.items() if (error := each.exception()) is not None}
+
+
+class AdapterTransfer:
+    """Under a name of its own for each version, so that nothing that a server has cached can be taken for another version's."""
+
+    def __init__(self, model: Callable[[], Any], folder: Path) -> None:
+        """`model`: the peft module, as it is now."""
+        self._model, self._folder = model, folder
+        self._run = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+        self._written = -1  # a killed session may have left another version under the same name
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        place = self._folder / f"adapter-{version}"
+        if self._written != version:
+            written_whole(place, self._model().save_pretrained)
+            _drop_others(self._folder, "adapter-*", keep=place.name)
+            self._written = version
+        return at_each(servers, partial(self._load, place=place, version=version))
+
+    def _load(self, server: TokenServer, place: Path, version: int) -> None:
+        mine, name = f"bottega-{self._run}-", f"bottega-{self._run}-{version}"
+        for old in [each for each in server.models() if each.startswith(mine)]:
+            server.asked("POST", "/v1/unload_lora_adapter", {"lora_name": old}, missing=True)
+        server.asked("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(place.resolve())})
+        server.model = name
+
+
+class DiskTransfer:
+    """Whole weights: vLLM's `reload_weights`, or SGLang's route."""
+
+    def __init__(self, weights: NamedWeights, dtype: torch.dtype, folder: Path) -> None:
+        self._weights, self._dtype, self._folder = weights, dtype, folder
+        self._written = -1
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        place = self._folder / f"weights-{version}"
+        if self._written != version:
+            written_whole(place, self._write)
+            _drop_others(self._folder, "weights-*", keep=place.name)
+            self._written = version
+        return at_each(servers, partial(self._load, place=place))
+
+    def _write(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        state = {name: value.contiguous().cpu().to(self._dtype, copy=True) for name, value in self._weights()}
+        save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+
+    @staticmethod
+    def _load(server: TokenServer, place: Path) -> None:
+        path = str(place.resolve())
+        body = {"method": "reload_weights", "kwargs": {"weights_path": path}}
+        done = server.asked("POST", "/collective_rpc", body, missing=True) or server.asked(
+            "POST", "/update_weights_from_disk", {"model_path": path}, missing=True
+        )
+        if not done or done.get("success") is False:
+            raise BackboneError(f"{server.address} cannot load weights ({done or 'no route for it'}): {DEV_MODE}")
+        server.asked("POST", "/reset_prefix_cache", missing=True)
+
+
+DEV_MODE = "vLLM needs VLLM_SERVER_DEV_MODE=1 for it"
+
+
+class IpcTransfer:
+    """Servers on the trainer's own GPU read its memory; they need VLLM_ALLOW_INSECURE_SERIALIZATION=1."""
+
+    def __init__(self, weights: NamedWeights, dtype: torch.dtype) -> None:
+        self._weights, self._dtype = weights, dtype
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        failed = at_each(servers, begin_update)
+        for chunk in chunks(self._weights(), self._dtype):
+            body = self._shared(chunk)
+            failed |= at_each([each for each in servers if each not in failed], partial(_post, path=UPDATE, body=body))
+        torch.cuda.ipc_collect()
+        return failed | at_each([each for each in servers if each not in failed], end_update)
+
+    def _shared(self, chunk: Sequence[tuple[str, Tensor]]) -> dict[str, Any]:
+        from torch.multiprocessing.reductions import reduce_tensor
+
+        gpu = str(torch.cuda.get_device_properties(chunk[0][1].device).uuid)
+        handles = [{gpu: reduce_tensor(value)[1]} for _, value in chunk]
+        told = base64.b64encode(pickle.dumps(handles)).decode()
+        return {"update_info": {**described(chunk, self._dtype), "ipc_handles_pickled": told}}
+
+
+class NcclTransfer:
+    """One broadcast to the workers of all servers; the group is made anew where servers have come or gone."""
+
+    def __init__(
+        self, weights: NamedWeights, dtype: torch.dtype, host: str, join: Callable[[dict[str, Any]], Any] | None = None
+    ) -> None:
+        """`host`: this machine, as the servers reach it. `join`: makes the trainer's end of the group; vLLM's own where none is given."""
+        self._weights, self._dtype, self._host, self._join = weights, dtype, host, join or _join_by_vllm
+        self._members: list[TokenServer] = []
+        self._group: Any = None
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        failed = at_each(servers, begin_update)
+        able = [each for each in servers if each not in failed]
+        if not able:
+            return failed
+        if able != self._members:
+            unreached = self._meet(able)
+            if unreached:
+                return failed | unreached | self.send([each for each in able if each not in unreached], version)
+        listed = {"update_info": described(self._weights(), self._dtype)}
+        with ThreadPoolExecutor(len(able)) as pool:
+            asked = {server: pool.submit(_post, server, UPDATE, listed) for server in able}
+            early = wait(asked.values(), timeout=0.1).done  # a request that was refused would have the broadcast wait for ever
+            if not any(each.exception() for each in early):
+                for _, value in self._weights():
+                    self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
+        failed |= {server: str(error) for server, each in asked.items() if (error := each.exception()) is not None}
+        if failed:
+            self._members = []
+        return failed | at_each([each for each in able if each not in failed], end_update)
+
+    def _meet(self, servers: list[TokenServer]) -> dict[TokenServer, str]:
+        """Servers that join first wait for the trainer, and the other way round: so all are asked at once."""
+        sizes: dict[TokenServer, int] = {}
+        failed = at_each(
+            servers, lambda server: sizes.update({server: int(server.asked("GET", "/get_world_size")["world_size"])})
+        )
+        if failed:
+            return failed
+        place: dict[str, Any] = {
+            "master_address": self._host,
+            "master_port": free_port(),
+            "world_size": 1 + sum(sizes.values()),
+        }
+        offsets = {server: 1 + sum(sizes[each] for each in servers[:number]) for number, server in enumerate(servers)}
+        with ThreadPoolExecutor(len(servers)) as pool:
+            asked = {
+                server: pool.submit(
+                    _post, server, "/init_weight_transfer_engine", {"init_info": {**place, "rank_offset": offset}}
+                )
+                for server, offset in offsets.items()
+            }
+            self._group = self._join(place)
+        failed = {server: str(error) for server, each in asked.items() if (error := each.exception()) is not None}
+        self._members = [] if failed else servers
+        return failed
+
+
+def _join_by_vllm(place: dict[str, Any]) -> Any:
+    from vllm.distributed.weight_transfer.nccl_common import trainer_init
+
+    return trainer_init(place)
+
+
+def _stream() -> Any:
+    return torch.cuda.current_stream() if torch.cuda.is_available() else None
+
+
+def _post(server: TokenServer, path: str, body: Any = None) -> None:
+    server.asked("POST", path, body)
+
+
+def begin_update(server: TokenServer) -> None:
+    server.asked("POST", "/pause", query={"mode": "keep"})
+    server.asked("POST", "/start_weight_update")
+
+
+def end_update(server: TokenServer) -> None:
+    server.asked("POST", FINISH)
+    server.asked("POST", "/reset_prefix_cache", missing=True)
+    server.asked("POST", "/resume")
+
+
+def described(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> dict[str, list[Any]]:
+    """What a server must know before tensors come."""
+    shapes = [(name, list(value.shape)) for name, value in weights]
+    kind = str(dtype).removeprefix("torch.")
+    return {
+        "names": [name for name, _ in shapes],
+        "dtype_names": [kind] * len(shapes),
+        "shapes": [shape for _, shape in shapes],
+    }
+
+
+def chunks(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> Iterator[list[tuple[str, Tensor]]]:
+    """Copies in the dtype that is sent, so many that they fit the chunk; at least one."""
+    held: list[tuple[str, Tensor]] = []
+    size = 0
+    for name, value in weights:
+        copied = value.to(dtype).contiguous()
+        if held and size + copied.nbytes > CHUNK_BYTES:
+            yield held
+            held, size = [], 0
+        held.append((name, copied))
+        size += copied.nbytes
+    if held:
+        yield held
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("", 0))
+        return int(found.getsockname()[1])
+
+
+def _drop_others(folder: Path, pattern: str, keep: str) -> None:
+    for path in folder.glob(pattern):
+        if path.name != keep:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,50 @@
+"""Kernels of one task that come together are judged together, each text once; one without a verdict says why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from batching_judge import BatchingJudge
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+
+
+class Trusted:
+    """Stands in for the trusted judge, which needs processes: says what it was asked."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def judge_many(self, task: Task, candidates: list[Candidate], on_problem: Any) -> list[Verdict | None]:
+        self.asked.append((task.name, [one.source for one in candidates]))
+        if any(one.source == "lost" for one in candidates):
+            on_problem("the worker died")
+        return [None if one.source == "lost" else Verdict(Outcome.FASTER, candidate_id=one.id) for one in candidates]
+
+
+def test_one_go_for_each_task_and_each_text_once() -> None:
+    trusted = Trusted()
+    judge = BatchingJudge(trusted)  # type: ignore[arg-type]
+    first, second = Task("value = 1\n", "one"), Task("value = 2\n", "two")
+
+    async def run() -> list[Any]:
+        asked = [(first, "a"), (first, "b"), (second, "a"), (first, "a"), (second, "lost")]
+        return await asyncio.gather(
+            *(judge.judge_async(task, Candidate(text, "triton")) for task, text in asked), return_exceptions=True
+        )
+
+    found = asyncio.run(run())
+    assert sorted(trusted.asked) == [("one", ["a", "b"]), ("two", ["a", "lost"])]
+    assert [getattr(one, "candidate_id", None) for one in found[:4]] == [
+        Candidate(text, "triton").id for text in ("a", "b", "a", "a")
+    ]
+    assert isinstance(found[4], JudgeError)
+    with pytest.raises(JudgeError, match="the worker died"):
+        raise found[4]

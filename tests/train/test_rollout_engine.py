@@ -1,0 +1,145 @@
+"""Answers drawn by servers: the numbers of our own engine, weights by every way that runs without a GPU, and servers that die and come back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+httpx = pytest.importorskip("httpx")
+
+from answering_server import GlooGroup  # noqa: E402
+from killed_run import counted  # noqa: E402
+from test_rl import EXACT, measured, same, weights  # noqa: E402
+from tiny import one_thread  # noqa: E402, F401
+from toy_world import toy_config, toy_inputs  # noqa: E402
+
+from bottega.backbone import token_servers  # noqa: E402
+from bottega.backbone.reply import NoServerError  # noqa: E402
+from bottega.core.errors import UsageError  # noqa: E402
+from bottega.core.event import Wrote  # noqa: E402
+from bottega.episodes.journal import read_events  # noqa: E402
+from bottega.train import rl, rollout_engine, weight_transfer  # noqa: E402
+from bottega.train.config import read_config  # noqa: E402
+from bottega.train.weight_transfer import free_port  # noqa: E402
+
+SHORT = [
+    "data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3", "ablations.frozen_library=true", "checkpoint.every=1",
+    "rejection.mismatch.on=false", *EXACT,
+]  # fmt: skip
+
+
+@contextmanager
+def serving(folder: Path, *servers: tuple[int, int]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Servers by port; each ends itself at the completion of that number, 0 for never."""
+    script = str(Path(__file__).parent / "answering_server.py")
+    started = [subprocess.Popen([sys.executable, script, str(folder), str(port), str(last)]) for port, last in servers]
+    try:
+        for process, (port, _) in zip(started, servers, strict=True):
+            while not is_up(port):
+                assert process.poll() is None, "a server did not start"
+                time.sleep(0.1)
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def is_up(port: int) -> bool:
+    try:
+        return bool(httpx.get(f"http://127.0.0.1:{port}/health", timeout=5.0).status_code == 200)
+    except httpx.HTTPError:
+        return False
+
+
+def run(folder: Path, *overrides: str, resume: bool = False) -> Path:
+    config = toy_config(folder, *SHORT, *overrides)
+    rl.train(config, folder / "run", resume=resume, inputs=toy_inputs(folder, counted(folder)))
+    return folder / "run"
+
+
+def at(*ports: int) -> list[str]:
+    return ["rollout.engine=server", "rollout.servers=" + json.dumps([f"http://127.0.0.1:{port}" for port in ports])]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run by our own engine."""
+    return run(tmp_path_factory.mktemp("own"))
+
+
+def asked(folder: Path, port: int) -> list[str]:
+    return (folder / f"asked-{port}").read_text().split()
+
+
+@pytest.mark.rotates
+def test_servers_draw_what_our_own_engine_draws(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them, with the weights of every step in each of three ways; a broadcast goes over gloo in place of NCCL."""
+    monkeypatch.setattr(weight_transfer, "_join_by_vllm", lambda place: GlooGroup(place, 0))
+    monkeypatch.setattr(rollout_engine, "_host", lambda: "127.0.0.1")
+    ports = free_port(), free_port()
+    routes = {"adapter": "/v1/load_lora_adapter", "disk": "/collective_rpc", "nccl": "/update_weights"}
+    with serving(tmp_path, *((port, 0) for port in ports)):
+        for sync, route in routes.items():  # adapters first: the others change what they are added to
+            lora = ["model.lora.rank=8"] if sync == "adapter" else []
+            for place in (tmp_path / sync, tmp_path / "own"):
+                place.mkdir(exist_ok=True)
+            there = run(tmp_path / sync, *at(*ports), f"rollout.sync={sync}", *lora)
+            close(measured(there), measured(run(tmp_path / "own", *lora) if lora else own))
+            turns = [e.turn for e in read_events(there / "steps" / "000003") if isinstance(e, Wrote)]
+            assert {turn.policy_version for turn in turns} == {2} and all(turn.logprobs for turn in turns)
+            assert all(asked(tmp_path, port).count(route) == 3 for port in ports), "each server got each version once"
+
+
+def close(one: dict[str, dict[str, float]], other: dict[str, dict[str, float]]) -> None:
+    """An adapter that is merged in another process is rounded as here; nothing else differs."""
+    assert one.keys() == other.keys()
+    for key, values in one.items():
+        assert values == pytest.approx(other[key], rel=1e-4, abs=1e-5), key
+
+
+@pytest.mark.rotates
+def test_a_server_that_is_killed_changes_nothing(own: Path, tmp_path: Path) -> None:
+    """It dies in the middle of the second step; its requests go to the other."""
+    ports = free_port(), free_port()
+    with serving(tmp_path, (ports[0], 0), (ports[1], 24)) as (_, dying):
+        there = run(tmp_path, *at(*ports), "rollout.sync=disk")
+        assert dying.wait(5) == -signal.SIGKILL, "it was not killed"
+    assert measured(there) == measured(own) and same(weights(there), weights(own))
+
+
+@pytest.mark.rotates
+def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that comes back is given the newest weights; what was drawn before is not drawn again."""
+    monkeypatch.setattr(token_servers, "PATIENCE", 1.0)
+    port = free_port()
+    with serving(tmp_path, (port, 40)), pytest.raises(NoServerError, match=r"none of the 1 rollout servers answers"):
+        run(tmp_path, *at(port), "rollout.sync=disk")
+    with serving(tmp_path, (port, 0)):
+        there = run(tmp_path, *at(port), "rollout.sync=disk", resume=True)
+    assert measured(there) == measured(own) and same(weights(there), weights(own))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["rollout.engine=server"], "go together"),
+        (['rollout.servers=["http://here:8000"]'], "go together"),
+        (["rollout.sync=nccl"], "sync is for engine"),
+        (["rollout.engine=server", 'rollout.servers=["http://here:8000"]', "rollout.sync=adapter"], "there is none"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(overrides: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_config("rl", None, None, overrides)
