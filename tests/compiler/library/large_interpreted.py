@@ -177,8 +177,8 @@ def attentions() -> Found:
 
 def drafts() -> Found:
     """The last step that the compiler writes for a task, and what it computes at the end."""
-    from wide_tasks import LARGE
     from triton_interpreted import stand_in
+    from wide_tasks import LARGE
 
     from bottega.compiler.step_compiler import StepCompiler
 
