@@ -138,8 +138,7 @@ def learn(
         )
     name = way if epochs else BEFORE
     picks = [{"task": row["task"], "way": name, "pick": chooser.pick(row), "seed": seed} for row in held]
-    known = [row for row in rows_of(folder / "picks.jsonl") if (row["way"], row["seed"]) != (name, seed)]
-    write_rows(folder / "picks.jsonl", [*known, *picks])
+    write_rows(folder / f"picks-{name}-{seed}.jsonl", picks)
     print(f"{name}: {len(train)} tasks, {step} steps, {time.monotonic() - begun:.0f} s")
 
 
@@ -192,7 +191,8 @@ class Chooser:
 @app.command()
 def report(folder: Folder) -> None:
     """Print what the picks gain on the tasks that are set aside."""
-    print("\n".join(table(rows_of(folder / ROWS), rows_of(folder / "picks.jsonl"))))
+    picks = [row for path in sorted(folder.glob("picks-*.jsonl")) for row in rows_of(path)]
+    print("\n".join(table(rows_of(folder / ROWS), picks)))
     print(f"\n{where('cuda' if torch.cuda.is_available() else 'cpu')}")
 
 
