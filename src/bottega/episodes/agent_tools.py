@@ -24,7 +24,7 @@ from bottega.core.skill import Skill, SkillState
 from bottega.core.turn import Turn
 from bottega.episodes.agent_files import AgentFiles, ToolError
 from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
-from bottega.episodes.node import SearchNode
+from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.writing import EpisodeSearch
 from bottega.skills.agent_skills import SKILL_FILE, description_of, folder_name, read_folders, skill_markdown
 from bottega.skills.query import query_from_text
@@ -141,7 +141,9 @@ class AgentTools:
 
     def _verdict(self, node: SearchNode) -> str:
         told = earlier_turn_of(node.turn, self.search.settings.baseline)
-        best = self.search.best
+        best = best_of(
+            self.nodes, self.search.settings.baseline
+        )  # of this line: other lines may be elsewhere when a run is resumed
         text = f"{told.outcome_text}\n{told.diagnosis}"
         if best is not None and best.id != node.id:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."
