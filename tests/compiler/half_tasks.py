@@ -150,5 +150,9 @@ HALVES = [
     task("middle_bf16", "return x.mean(1), x.amax(1)", f"torch.randn(3, 20, 24{H})"),
     task("short_product_bf16", "return F.silu(self.fc(x)) * 2", f"torch.randn(1030, 32{H})", "self.fc = nn.Linear(32, 48).bfloat16()"),
     task("joined_rows_bf16", "return torch.cat((x, torch.tanh(y)), dim=1) * 2", f"torch.randn(3, 5{H}), torch.randn(3, 4{H})", arguments="x, y"),
+    task("weights_e4m3", "return F.silu(F.linear(x, self.w.to(x.dtype) * self.s))", f"torch.randn(6, 32{H})",
+         f"self.register_buffer('w', torch.randn(24, 32).to(torch.float8_e4m3fn))\nself.register_buffer('s', torch.rand(24, 1{H}))"),
+    task("lone_query_bf16", "return F.scaled_dot_product_attention(q, x, y) * 2",
+         f"torch.randn(2, 3, 1, 16{H}), torch.randn(2, 3, 7, 16{H}), torch.randn(2, 3, 7, 16{H})", arguments="q, x, y"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

@@ -3,7 +3,7 @@
     TRITON_INTERPRET=1 python triton_interpreted.py LIMITS NAME ...
 
 The interpreter is chosen when Triton is imported. It has no libdevice, so numpy stands in for those functions; and it cuts
-what it makes a bfloat16 of, and multiplies the bits of such numbers, so that torch rounds them and their products are done in fp32.
+what it makes a bfloat16 or an e4m3 of, and multiplies the bits of such numbers, so that torch rounds them and their products are done in fp32.
 """
 
 from __future__ import annotations
@@ -66,7 +66,15 @@ def stand_in() -> None:
         bits = torch.from_numpy(np.ascontiguousarray(source.data)).bfloat16().view(torch.int16).numpy().view(np.uint16)
         return TensorHandle(bits, tl.bfloat16)
 
-    InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl = dot, rounded
+    converted = InterpreterBuilder.create_fp_to_fp
+
+    def eight_bits(self: Any, source: Any, target: Any, rounding: Any) -> Any:
+        if source.dtype.scalar != tl.float32 or target.scalar != tl.float8e4nv:
+            return converted(self, source, target, rounding)
+        values = torch.from_numpy(np.ascontiguousarray(source.data))
+        return TensorHandle(values.to(torch.float8_e4m3fn).view(torch.uint8).numpy(), tl.float8e4nv)
+
+    InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl, InterpreterBuilder.create_fp_to_fp = dot, rounded, eight_bits
 
 
 def tighten() -> None:

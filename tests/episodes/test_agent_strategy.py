@@ -20,11 +20,15 @@ from waiting import until
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
+from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
+from bottega.core.errors import LibraryError
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
-from bottega.episodes.attempts import totals_of
+from bottega.episodes.attempts import attempts_of, totals_of
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.page import ReportTable
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
@@ -90,6 +94,14 @@ def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Pat
     assert place.context.budget.kernels == 1
     totals = totals_of(events)
     assert totals.calls == len(answers) and totals.tokens == place.context.budget.tokens > 0
+    (attempt,) = attempts_of(events, TASK.id)
+    assert sum(turn.prompt_tokens + turn.output_tokens for turn in attempt.turns) == totals.tokens, (
+        "the kernel's own cost is all of it"
+    )
+    ((kept, _),) = sample_of(events, TASK.id, TASK.id, 0, "cpp")
+    assert kept.prompt_tokens + kept.output_tokens == totals.tokens and kept.seconds >= attempt.beside_s > 0
+    (table,) = search_blocks(events, TASK.id, place.settings)
+    assert isinstance(table, ReportTable) and ("judge", "2") in table.rows and "5 answers, 1 line" in table.caption
 
 
 def test_budgets_and_turns_end_it(tmp_path: Path) -> None:
@@ -155,6 +167,18 @@ def test_skills_are_files_as_they_are(tmp_path: Path, library: Library) -> None:
         assert skill_markdown(card) in chat.asked[1].messages[-1].content
     found = chat.asked[3].messages[-1].content
     assert found.count("SKILL.md (protected)") > 1
+
+
+def test_skill_files_of_others_are_given_as_they_are(tmp_path: Path) -> None:
+    page = '---\nname: tiling\ndescription: "Tile the loops."\n---\n\n# Tiling\nIn any form.\n'
+    (tmp_path / "theirs/tiling").mkdir(parents=True)
+    (tmp_path / "theirs/tiling/SKILL.md").write_text(page)
+    chat = ScriptedChat([plain("read", path="skills/tiling/SKILL.md"), plain("finish")])
+    searched(tmp_path / "run", ChatClient(chat), skill_files=str(tmp_path / "theirs"))
+    assert "skills/tiling/SKILL.md: Tile the loops." in chat.asked[0].messages[1].content
+    assert page in chat.asked[1].messages[-1].content
+    with pytest.raises(LibraryError, match=r"no SKILL\.md"):
+        searched(tmp_path / "none", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "run"))
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ TILES = (
 """From large results to few rows; of these a search takes what fits the product."""
 BLOCKS = (2048, 4096, 512)
 ROW_WARPS = (4, 8, 16)
-NARROW_TYPES = ("float16", "bfloat16")
+NARROW_TYPES = ("float16", "bfloat16", "float8_e4m3fn")
 LONG_PLAN = 60
 """Kernels and calls of a plan: a longer one is written once, since every draft of it takes long to write and to compile."""
 CAPTURED, SHELVED = "captured", LIBRARY_FUNCTIONS.name

@@ -35,6 +35,8 @@ class Frame:
     """What provides the modules that the imports name, where the task carries them."""
     unpacked: tuple[str, ...] = ()
     """Lines that take tensors out of arguments which hold several."""
+    kept: tuple[str, ...] = ()
+    """Lines at the end of the constructor: tensors of forward or of the module that are no buffers, as buffers."""
 
     def render(
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
@@ -42,9 +44,9 @@ class Frame:
         """The whole file. `extra` are lines added at the end of the constructor, `after` methods added to the class."""
         head = sorted_imports({"import torch", "from torch import nn", *self.imports, *imports})
         constructor = self.constructor
-        if extra:
-            constructor = constructor or "def __init__(self):\n    super().__init__()"
-            constructor += "\n" + textwrap.indent("\n".join(extra), "    ")
+        if extra or self.kept:
+            constructor = constructor or "def __init__(self, *given, **named):\n    super().__init__(*given, **named)"
+            constructor += "\n" + textwrap.indent("\n".join((*self.kept, *extra)), "    ")
         body = [
             constructor,
             self.methods,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bottega.compiler.choices import BY_RULE, Tuning
@@ -10,6 +11,31 @@ from bottega.compiler.kernel import Kernel
 from bottega.compiler.view import Buffer, Shape
 
 Cuts = tuple[tuple[tuple[str, ...], str, Shape], ...]
+
+
+@dataclass(frozen=True)
+class RowChunks:
+    """Kernels of a plan that run for some rows at a time, in a loop of `forward`."""
+
+    first: int
+    """Place of the first of them in the plan."""
+    last: int
+    """Place behind the last."""
+    count: int
+    step: int
+    parts: tuple[tuple[str, str], ...]
+    """Variables that stand for the rows of one turn, with the Python that gives them."""
+    filled: tuple[str, ...]
+    """Results of which each turn fills a part."""
+
+    @property
+    def head(self) -> str:
+        return f"for start in range(0, {self.count}, {self.step}):"
+
+    def loop(self, lines: Sequence[str]) -> str:
+        """The lines of the kernels as the loop's body."""
+        inside = "\n".join((*(f"{name} = {text}" for name, text in self.parts), *lines))
+        return f"{self.head}\n{textwrap.indent(inside, '    ')}"
 
 
 @dataclass(frozen=True)
@@ -34,6 +60,15 @@ class KernelPlan:
 
     tuning: Tuning = BY_RULE
     """Numbers that the backend does not take by its rules."""
+    chunks: tuple[RowChunks, ...] = ()
+
+    def chunk_from(self, place: int) -> RowChunks | None:
+        """The loop that begins with the kernel at this place."""
+        return next((chunk for chunk in self.chunks if chunk.first == place), None)
+
+    def chunk_until(self, place: int) -> RowChunks | None:
+        """The loop that ends with it."""
+        return next((chunk for chunk in self.chunks if chunk.last == place + 1), None)
 
     def results(self) -> list[Buffer]:
         return [buffer for buffer in self.buffers.values() if buffer.kind == "result"]

@@ -20,8 +20,9 @@ from bottega.compiler.layouts import as_returned, in_layout, in_order, with_head
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
-from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN, is_ours
+from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
+from bottega.compiler.planner_passes import CHUNKED_ROWS, LIBRARY_FUNCTIONS, OWN, is_ours
+from bottega.compiler.row_chunks import row_chunks
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -42,7 +43,11 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     kernels, handed_over = _unnamed(kernels, returned), (lowered.returned, *(view for _, view in lowered.changed))
     if LIBRARY_FUNCTIONS.name not in passes:
         kernels, handed_over = as_returned(kernels, buffers, handed_over, lowered.layouts)
+    chunks: tuple[RowChunks, ...] = ()
+    if CHUNKED_ROWS in passes:
+        kernels, chunks = row_chunks(kernels, buffers, returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
+    used |= {name for chunk in chunks for name in chunk.filled}
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
     turned = [buffer for buffer in kept.values() if buffer.kind == "input" and buffer.strides]
@@ -52,7 +57,9 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
         kernels = [in_order(kernel) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
     changed = tuple((name, view.text) for (name, _), view in zip(lowered.changed, handed_over[1:]))
-    plan = resolved(KernelPlan(every, tuple(kernels), _text(handed_over[0]), lowered.inputs, changed, layouts, shapes, cuts))
+    plan = resolved(
+        KernelPlan(every, tuple(kernels), _text(handed_over[0]), lowered.inputs, changed, layouts, shapes, cuts, chunks=chunks)
+    )
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
@@ -154,10 +161,13 @@ def _text(value: Any) -> str:
     if isinstance(value, View):
         return value.text
     if isinstance(value, tuple):
-        inside = ", ".join(_text(item) for item in value)
+        inside = ", ".join(f"({_text(item)})" if isinstance(item, tuple) else _text(item) for item in value)
         return f"{inside}," if len(value) == 1 else inside
     if isinstance(value, list):
-        return "[" + ", ".join(_text(item) for item in value) + "]"
+        return "[" + _text((*value, None)).removesuffix(", None") + "]" if value else "[]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
+        items = (
+            f"{key!r}: ({_text(item)})" if isinstance(item, tuple) else f"{key!r}: {_text(item)}" for key, item in value.items()
+        )
+        return "{" + ", ".join(items) + "}"
     return repr(value)

@@ -6,7 +6,7 @@ from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.kernel import Attention, Convolution, Kernel, Product
 from bottega.compiler.matmul_rule import pays
 
-OWN_PRODUCT = "own_product"
+OWN_PRODUCT, CHUNKED_ROWS = "own_product", "chunked_rows"
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",
@@ -31,6 +31,11 @@ PASSES: tuple[CompilerPass, ...] = (
         "Few long rows that are normalised: too few to keep the device busy one program each.",
         "Compute the statistics in a kernel of their own and normalise elementwise.",
         ("triton_group_norm_split_statistics", "triton_two_stage_reduction"),
+    ),
+    CompilerPass(
+        CHUNKED_ROWS,
+        "A linear layer left to the library whose result is far larger than a cache, and is read by one row program that stores no elements.",
+        "Multiply and reduce some rows at a time ({origin}), so that the large result never lies in memory as a whole.",
     ),
     CompilerPass(
         OWN_PRODUCT,

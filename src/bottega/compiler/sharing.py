@@ -49,6 +49,7 @@ _FIXED = frozenset(
     )
 )
 """Words that are the same in every kernel, so that types and loops are compared as they stand."""
+_LIBRARY = re.compile(r'^(\w+) = \w+\(r?"""', re.MULTILINE)
 _CONSTEXPR = re.compile(r"(\w+): tl\.constexpr")
 
 
@@ -84,8 +85,10 @@ def _nameless(text: str) -> str:
 
 
 def _called(source: str, swap: dict[str, str], language: str) -> str:
+    """A kernel may have the name of a method of tensors, so that a function of a library counts by the library that it is called of."""
     embedded = language_named(language).embedded
-    mark = r"(?<=\.)" if embedded else r"(?<![\w.])"
+    libraries = "|".join(_LIBRARY.findall(source)) if embedded else ""
+    mark = rf"(?<![\w.])((?:{libraries})\.)" if embedded else r"(?<![\w.])()"
     after = r"(?=[\[(])" if embedded else r"(?=\[)"
     names = "|".join(sorted(map(re.escape, swap), key=len, reverse=True))
-    return re.sub(rf"{mark}({names}){after}", lambda match: swap[match.group(1)], source)
+    return re.sub(rf"{mark}({names}){after}", lambda match: match.group(1) + swap[match.group(2)], source)

@@ -6,8 +6,11 @@ traced as it builds itself, in training mode unless it says otherwise, because t
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import linecache
+import math
 import re
 import sys
 import threading
@@ -35,6 +38,8 @@ COMPOSITES = "_collect_all_valid_cia_ops"
 """Torch's own name for its list of composite operators. Where a version has none, all of them are prepared, which is only slower."""
 _COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
 _LIST = threading.Lock()
+LARGEST_LITERAL = 256
+"""Elements of a tensor that is written down as numbers."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,12 @@ class TraceNode:
     """One, or several for operators that return tuples."""
     module: str = ""
     """Where in the module it was called: `blocks.0.norm`."""
+    target: str = ""
+    """The overload, as it can be called: `aten.index_put.default`."""
+    keywords: frozenset[str] = frozenset()
+    """Arguments that it takes by name alone."""
+    draws: bool = False
+    """Whether it draws random numbers."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,20 @@ class Graph:
     """Tensors of one element that forward makes from a number, by the graph's name."""
     unpacked: tuple[str, ...] = ()
     """Assignments that take tensors out of arguments of `forward` which hold several: `batch_mask = batch['mask']`."""
+    kept: tuple[str, ...] = ()
+    """Lines for the constructor: tensors that are neither parameters nor buffers, as buffers, so that they move with the module."""
 
 
 def trace(task: Task, known: Collection[str]) -> Graph:
     """`known` are the operators that the reader of the graph understands; others are taken apart where torch knows how."""
     module = sys.modules["task"] = types.ModuleType("task")  # a dataclass asks for the module that it is of
     namespace = vars(module)
+    linecache.cache[task.label] = (
+        len(task.source),
+        None,
+        task.source.splitlines(True),
+        task.label,
+    )  # TorchScript reads it again
     try:
         exec(compile(task.source, task.label, "exec"), namespace)
         try:
@@ -105,8 +124,9 @@ def trace(task: Task, known: Collection[str]) -> Graph:
 def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
     torch.manual_seed(0)
     initial = read_arguments(namespace["get_init_inputs"](), namespace["Model"])
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    _register_results(namespace)
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         model = namespace["Model"](*initial.positional, **initial.keywords)
         given = read_arguments(namespace["get_inputs"](), model.forward)
         whole = torch.export.export(model, given.positional, given.keywords, strict=False)
@@ -114,7 +134,18 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
+    kept = exported.graph_signature.inputs_to_lifted_tensor_constants.values()
+    if any(_has(model, key) for key in kept) and any("assigned during export" in str(warning.message) for warning in told):
+        raise Refusal("keeps a tensor in itself from call to call")
     return _graph(exported, model, given)
+
+
+def _register_results(namespace: dict[str, Any]) -> None:
+    """Dataclasses of the task's own file, so that torch can take their tensors out and put others in."""
+    for value in list(namespace.values()):
+        own = isinstance(value, type) and value.__module__ == "task" and dataclasses.is_dataclass(value)
+        if own and not issubclass(value, nn.Module | dict):
+            torch.utils._pytree.register_dataclass(value)
 
 
 def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = ()) -> Any:
@@ -160,8 +191,11 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     signature = exported.graph_signature
     kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
-    numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0}
+    attributes = {name: key for name, key in signature.inputs_to_lifted_tensor_constants.items() if _has(model, key)}
+    numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0 and name not in attributes}
+    empty = {name for name, value in constants.items() if not value.numel()}
     parameters: dict[str, tuple[str, Spec]] = {}
+    held: list[str] = []
     found: list[tuple[str, Spec]] = []
     nodes: list[TraceNode] = []
     returned: list[Any] = []
@@ -171,15 +205,20 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
             if node.name in kept:
                 parameters[node.name] = (self_text(kept[node.name]), _spec_of(node.meta["val"]))
             elif node.name in constants:
-                if node.name not in numbers and node.users:
-                    raise Refusal("makes tensors from numbers in forward")
+                if node.name not in numbers and node.name not in empty and node.users:
+                    buffer = f"constant_{len(held)}"
+                    value = self_text(attributes[node.name]) if node.name in attributes else _literal(constants[node.name])
+                    held.append(f"self.register_buffer({buffer!r}, {value}, persistent=False)")
+                    parameters[node.name] = (f"self.{buffer}", _spec_of(node.meta["val"]))
             elif isinstance(node.meta.get("val"), torch.Tensor):
                 found.append((node.name, _spec_of(node.meta["val"])))
         elif node.op == "call_function":
-            made = _node(node)
+            made = _without_empty(_node(node), empty)
             source = made.arguments.get("self")
             if made.operator in _COPIES and isinstance(source, Ref) and source.name in numbers:
                 numbers[made.name] = numbers[source.name]
+            elif made.operator in _COPIES and isinstance(source, Ref) and source.name in empty:
+                empty.add(made.name)
             else:
                 nodes.append(made)
         elif node.op == "output":
@@ -197,11 +236,54 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
         inputs=tuple((name, spec) for name, (_, spec) in zip(spoken, found)),
         parameters=parameters,
         nodes=_alive(nodes, ended_with),
-        returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
+        returned=_containers(torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec)),
         changed=tuple((names[name], value) for name, value in zip(mutated, last)),
         numbers=numbers,
         unpacked=tuple(f"{name} = {place}" for name, place in places.items() if name != place),
+        kept=tuple(held),
     )
+
+
+def _has(model: nn.Module, key: str) -> bool:
+    """Whether this is a tensor that the constructor made."""
+    try:
+        return isinstance(functools.reduce(getattr, key.split("."), model), torch.Tensor)
+    except AttributeError:
+        return False
+
+
+def _literal(value: torch.Tensor) -> str:
+    if value.numel() > LARGEST_LITERAL:
+        raise Refusal("makes a large tensor from numbers in forward")
+    numbers = [_number(each) for each in value.flatten()] if value.dtype == torch.float32 else value.flatten().tolist()
+    flat = ", ".join(
+        f"float('{each}')" if isinstance(each, float) and not math.isfinite(each) else repr(each) for each in numbers
+    )
+    made = f"torch.tensor([{flat}], dtype={value.dtype})"
+    return made if value.ndim == 1 else f"{made}.reshape({', '.join(map(str, value.shape))})"
+
+
+def _without_empty(node: TraceNode, empty: Collection[str]) -> TraceNode:
+    """A cache that is empty yet is joined to what comes; one tensor joined to nothing is itself."""
+    if node.operator != "cat":
+        return node
+    pieces = tuple(piece for piece in node.arguments["tensors"] if piece.name not in empty)
+    if len(pieces) == 1:
+        return replace(node, operator="clone", arguments={"self": pieces[0]}, target="aten.clone.default")
+    return replace(node, arguments={**node.arguments, "tensors": pieces})
+
+
+def _containers(value: Any) -> Any:
+    """Of plain containers alone: judge and delivery take a tuple for a named one, and a dictionary for an object with fields."""
+    if isinstance(value, Ref):
+        return value
+    if isinstance(value, dict):
+        return {key: _containers(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return (list if isinstance(value, list) else tuple)(_containers(item) for item in value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: _containers(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
 
 
 def _places(model: nn.Module, given: Arguments) -> dict[str, str]:
@@ -247,7 +329,9 @@ def _node(node: Any) -> TraceNode:
         arguments[argument.name] = _plain(value)
     values = node.meta.get("val")
     outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
-    return TraceNode(node.name, _operator(node.target), arguments, outputs, module)
+    keywords = frozenset(argument.name for argument in schema.arguments if argument.kwarg_only)
+    draws = torch.Tag.nondeterministic_seeded in node.target.tags
+    return TraceNode(node.name, _operator(node.target), arguments, outputs, module, str(node.target), keywords, draws)
 
 
 def _respoken(nodes: list[TraceNode], returned: list[Any], names: dict[str, str]) -> tuple[list[TraceNode], list[Any]]:

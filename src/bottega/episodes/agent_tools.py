@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from bottega.agents.agent import KERNEL, arguments_of
 from bottega.agents.answers.context import AnswerContext
@@ -25,7 +26,7 @@ from bottega.episodes.agent_files import AgentFiles, ToolError
 from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
 from bottega.episodes.node import SearchNode
 from bottega.episodes.writing import EpisodeSearch
-from bottega.skills.agent_skills import folder_name, skill_markdown
+from bottega.skills.agent_skills import SKILL_FILE, description_of, folder_name, read_folders, skill_markdown
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import Filter
 
@@ -58,7 +59,9 @@ class AgentTools:
     async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
         if name in ("judge", "profile"):
             node = await self._judged(key)
-            return self._verdict(node) if name == "judge" else self._profile(node)
+            if name == "judge":
+                return self._verdict(node)
+            return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
             program = BUILD if name == "build" else given["path"].strip()
             if name == "run" and program not in self.files.all:
@@ -74,8 +77,8 @@ class AgentTools:
         return "Done."
 
     async def add_skills(self, skills: tuple[Skill, ...], key: str) -> list[str]:
-        """Lay the cards of a selection into the directory as they are now; a line for each."""
-        ran = await self._once(key, "skills", lambda: self._laid_out(skills))
+        """Lay the cards of a selection, and the user's own SKILL.md files, into the directory as they are now; a line for each."""
+        ran = await self._once(key, "skills", lambda: self._laid_out(skills, self.search.settings.skill_files))
         self.files.given.update(ran.changed)
         return ran.result.splitlines()
 
@@ -105,15 +108,19 @@ class AgentTools:
             return ProgramResult("No card fits.", {})
         return await self._laid_out(tuple(hit.skill for hit in hits))
 
-    async def _laid_out(self, skills: tuple[Skill, ...]) -> ProgramResult:
+    async def _laid_out(self, skills: tuple[Skill, ...], folder: str = "") -> ProgramResult:
         library = self.search.context.library
         pages = {
-            f"skills/{folder_name(skill)}/SKILL.md": skill_markdown(
-                skill, library.evidence.trials(skill.name) if library is not None else ()
-            )
+            folder_name(skill): skill_markdown(skill, library.evidence.trials(skill.name) if library is not None else ())
             for skill in skills
         }
-        return ProgramResult("\n".join(f"{path}: {skill.intent}" for path, skill in zip(pages, skills)), pages)
+        told = [skill.intent for skill in skills]
+        if folder:
+            own = {name: page for name, page in read_folders(Path(folder)).items() if name not in pages}
+            told += [description_of(page) for page in own.values()]
+            pages |= own
+        files = {f"skills/{name}/{SKILL_FILE}": page for name, page in pages.items()}
+        return ProgramResult("\n".join(f"{path}: {' '.join(text.split())}" for path, text in zip(files, told)), files)
 
     async def _judged(self, key: str) -> SearchNode:
         settings, search = self.search.settings, self.search
@@ -140,11 +147,13 @@ class AgentTools:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."
         return text
 
-    def _profile(self, node: SearchNode) -> str:
-        verdict = node.verdict
-        told = profile_text(verdict.profile) if verdict is not None and verdict.profile else "no profile"
-        bottleneck = str(verdict.profile.get("bottleneck") or "") if verdict is not None else ""
-        return "\n".join(filter(None, [self._verdict(node), bottleneck, told]))
+    async def _profiled(self, node: SearchNode) -> ProgramResult:
+        """Judged once more, with a profile: most verdicts are wanted without, and are given sooner so."""
+        context, device = self.search.context, self.search.settings.device
+        async with context.phases.judging(device):
+            verdict = await context.judge.judge_async(self.search.task, node.candidate, profile=True)
+        told = [str(verdict.profile.get("bottleneck") or ""), profile_text(verdict.profile)]
+        return ProgramResult("\n".join([self._verdict(node), *filter(None, told)]), {})
 
 
 def given_files(task_source: str) -> dict[str, str]:

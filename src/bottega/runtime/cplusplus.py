@@ -11,6 +11,7 @@ import functools
 import itertools
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -154,8 +155,15 @@ def _compiler(chosen: str) -> tuple[str, str, tuple[str, ...]]:
             version = "\n".join(line for line in ran.stderr.splitlines() if " version " in line or line.startswith("Target:"))
             # A name that nothing defines is then the compiler's complaint, and not a failure to load.
             linker = ("-Wl,--no-undefined",) if sys.platform.startswith("linux") else ()
-            return path, version, flags + linker
+            return path, version, flags + linker + _half_by_another_name(version)
     raise UnavailableError(f"{path} does not work: {ran.stderr.strip()[-200:]}; install g++ or set CXX to another compiler")
+
+
+def _half_by_another_name(version: str) -> tuple[str, ...]:
+    """On Arm, g++ has `_Float16` in C++ only from 13 on; the same type was `__fp16` before."""
+    found = re.search(r"gcc version (\d+)", version)
+    old = found is not None and int(found[1]) < 13 and "Target: aarch64" in version
+    return ("-D_Float16=__fp16",) if old else ()
 
 
 @functools.cache

@@ -64,6 +64,24 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 
 
+def left_to_torch(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
+    """An operator that nothing here understands, by its own overload: what is around it is still ours."""
+    node = scope.node
+    if not node.target.startswith("aten.") or node.draws:
+        raise scope.refuse("draws random numbers" if node.draws else "is not understood")
+    names = tuple(scope.fresh(*scope.spec(n), f"_{n}" if n else "").name for n in range(len(node.outputs)))
+    scope.state(None, own_overload(scope, names))
+    results = tuple(LoweredTensor(marked(scope.buffers[name]), scope.buffers[name].dtype) for name in names)
+    return results if len(results) > 1 else results[0]
+
+
+def own_overload(scope: LoweringScope, results: tuple[str, ...]) -> FunctionCall:
+    given = [(name, _argument(scope, value)) for name, value in scope.node.arguments.items()]
+    keywords = tuple((name, value) for name, value in given if name in scope.node.keywords and value is not None)
+    arguments = tuple(value for name, value in given if name not in scope.node.keywords)
+    return FunctionCall(f"torch.ops.{scope.node.target}", arguments, keywords, results, (scope.node.operator,))
+
+
 def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | None:
     operator = scope.node.operator
     origin = (operator,)
@@ -156,8 +174,10 @@ def _argument(scope: LoweringScope, value: Any) -> Any:
         return scope.tensor(value).view
     if isinstance(value, tuple):
         return tuple(_argument(scope, item) for item in value)
-    if isinstance(value, torch.dtype):
+    if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
         return PythonText(str(value))
+    if isinstance(value, torch.device) and scope.graph.inputs:  # it was traced without one
+        return PythonText(f"{scope.graph.inputs[0][0]}.device")
     if isinstance(value, bool | int | float | str | View) or value is None:
         return value
     raise scope.refuse(f"cannot write {value!r} down")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bottega.compiler.expression import Gather, Load
+from bottega.compiler.expression import Expression, Gather, Load, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
-OPERATORS = frozenset(("embedding", "gather", "index_select", "take_along_dim", "index"))
+OPERATORS = frozenset(("embedding", "gather", "index_select", "take_along_dim", "index", "_unsafe_index"))
 
 
 def lower(scope: LoweringScope) -> LoweredTensor:
@@ -19,7 +19,7 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         )
         index = _at(where, shape, tuple(range(len(where.shape))))
         return scope.map(Gather(row, table.view.strides[0], table.shape[0], index, table.dtype), shape, dtype)
-    if operator == "index":
+    if operator in ("index", "_unsafe_index"):
         return _indexed(scope)
     x = scope.operand("self")
     dim = scope.argument("dim")
@@ -36,28 +36,37 @@ def lower(scope: LoweringScope) -> LoweredTensor:
 
 
 def _indexed(scope: LoweringScope) -> LoweredTensor:
-    """`x[index]` with one index tensor."""
+    """`x[index]`, or `x[:, first, second]`: index tensors along neighbouring dimensions, which broadcast with each other."""
     x, given = scope.operand("self"), scope.argument("indices")
-    used = [(axis, ref) for axis, ref in enumerate(given) if ref is not None]
-    if len(used) != 1:
-        raise scope.refuse("by several index tensors")
-    dim, ref = used[0]
-    where = scope.tensor(ref)
-    if where.dtype == "bool":
+    used = [(axis, scope.tensor(ref)) for axis, ref in enumerate(given) if ref is not None]
+    if any(where.dtype == "bool" for _, where in used):
         raise scope.refuse("by a mask")
+    dims = [axis for axis, _ in used]
+    if dims != list(range(dims[0], dims[0] + len(dims))):
+        raise scope.refuse("by index tensors along dimensions that are apart")
     shape, dtype = scope.spec()
-    rank = len(where.shape)
-    sources = [*range(dim), *[None] * rank, *range(dim + 1, len(x.shape))]
+    rank = max(len(where.shape) for _, where in used)
+    sources = [*range(dims[0]), *[None] * rank, *range(dims[-1] + 1, len(x.shape))]
     strides = tuple(0 if axis is None else x.view.strides[axis] for axis in sources)
-    index = _at(where, shape, tuple(range(dim, dim + rank)))
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
-    return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
+    places = tuple(range(dims[0], dims[0] + rank))
+    found = [_at(where, shape, places[rank - len(where.shape) :]) for _, where in used]
+    if len(used) == 1:
+        return scope.map(Gather(row, x.view.strides[dims[0]], x.shape[dims[0]], found[0], x.dtype), shape, dtype)
+    flat: Expression | None = None
+    for dim, index in zip(dims, found):
+        inside = apply("where", apply("lt", index, 0), apply("add", index, x.shape[dim]), index)
+        step = apply("mul", inside, x.view.strides[dim])
+        flat = step if flat is None else apply("add", flat, step)
+    assert flat is not None
+    extent = 1 + sum((x.shape[dim] - 1) * x.view.strides[dim] for dim in dims)
+    return scope.map(Gather(row, 1, extent, flat, x.dtype), shape, dtype)
 
 
 def _at(where: LoweredTensor, shape: Shape, axes: tuple[int, ...]) -> Load:
     """An index tensor whose dimensions are some of the loops."""
     strides = [0] * len(shape)
-    for axis, stride in zip(axes, where.view.strides):
-        strides[axis] = stride
+    for axis, stride, size in zip(axes, where.view.strides, where.shape, strict=True):
+        strides[axis] = stride if size != 1 else 0
     view = where.view
     return Load(View(view.buffer, shape, tuple(strides), view.offset, view.text), where.dtype)

@@ -87,8 +87,11 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     """Cross entropy with class indices: the logit of the target is gathered, the rest of the row only enters the sum."""
     x, target = scope.operand("self"), scope.operand("target")
     smoothing = scope.argument("label_smoothing") or 0.0
-    if scope.argument("weight") is not None or target.floating or (smoothing and not logits):
-        raise scope.refuse("with class weights or class probabilities")
+    weight = scope.optional("weight")
+    if target.floating:
+        return _against_probabilities(scope, x, target)
+    if weight is not None and smoothing:
+        raise scope.refuse("with class weights and smoothed labels")
     axis = 1 if len(x.shape) > 1 else 0
     kept = tuple(a for a in range(len(x.shape)) if a != axis)
     kept_shape = tuple(x.shape[a] for a in kept)
@@ -107,6 +110,11 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
             reductions.append(("plain", "sum", body))
             mean = apply("sub", level, apply("div", Name("plain"), scope.count(x, (axis,))))
             loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, mean))
+    share: Expression = apply("where", counted, 1.0, 0.0)
+    if weight is not None:
+        flat = View(weight.view.buffer, kept_shape, (0,) * len(kept_shape), weight.view.offset, weight.view.text)
+        classed = Gather(flat, weight.view.strides[0], x.shape[axis], apply("where", counted, label, 0), weight.dtype)
+        loss, share = apply("mul", loss, classed), apply("where", counted, classed, 0.0)
     loss = apply("where", counted, loss, 0.0)
     dtype, reduction = scope.spec()[1], int(scope.argument("reduction"))
     if logits:
@@ -119,5 +127,33 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     sums: list[tuple[str, str, Expression]] = [("total", "sum", Load(made.view, made.dtype))]
     if reduction != MEAN:
         return scope.rows(kept_shape, dims, sums, Name("total"), None, dtype)
-    sums.append(("counted", "sum", apply("where", counted, 1.0, 0.0)))
+    sums.append(("counted", "sum", share))
     return scope.rows(kept_shape, dims, sums, apply("div", Name("total"), Name("counted")), None, dtype)
+
+
+def _against_probabilities(scope: LoweringScope, x: LoweredTensor, target: LoweredTensor) -> LoweredTensor:
+    """Cross entropy with a probability for each class: the row's sum of target times log-probability."""
+    if scope.node.operator != "cross_entropy_loss" or scope.argument("weight") is not None:
+        raise scope.refuse("with class probabilities and class weights")
+    axis = 1 if len(x.shape) > 1 else 0
+    smoothing = scope.argument("label_smoothing") or 0.0
+    body: Expression = Load(x.view, x.dtype)
+    wanted: Expression = Load(target.view, target.dtype)
+    if smoothing:
+        even = apply("div", smoothing, scope.count(x, (axis,)))
+        wanted = apply("add", apply("mul", wanted, 1.0 - smoothing), even)
+    reductions: list[tuple[str, str, Expression]] = [
+        ("top", "max", body),
+        ("total", "sum", apply("exp", apply("sub", body, Name("top")))),
+        ("held", "sum", apply("mul", wanted, apply("sub", body, Name("top")))),
+        ("whole", "sum", wanted),
+    ]
+    loss = apply("sub", apply("mul", apply("log", Name("total")), Name("whole")), Name("held"))
+    dtype, reduction = scope.spec()[1], int(scope.argument("reduction"))
+    made = scope.rows(x.shape, (axis,), reductions, loss, None, dtype, suffix="" if reduction == NONE else "_rows")
+    if reduction == NONE:
+        return made
+    dims = tuple(range(len(made.shape)))
+    total: Expression = Name("total")
+    total = apply("div", total, scope.count(made, dims)) if reduction == MEAN else total
+    return scope.rows(made.shape, dims, [("total", "sum", Load(made.view, made.dtype))], total, None, dtype)

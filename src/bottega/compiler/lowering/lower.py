@@ -23,7 +23,7 @@ from bottega.compiler.lowering import (
     windows,
 )
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
-from bottega.compiler.trace import Graph, Ref, Spec
+from bottega.compiler.trace import Graph, Ref, Spec, refs
 from bottega.compiler.view import Buffer, Shape, View
 
 FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
@@ -77,7 +77,7 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
     first: Refusal | None = None
-    for family in (*FAMILIES, calls):
+    for family in () if _is_complex(scope) else (*FAMILIES, calls):
         if operator not in family.OPERATORS:
             continue
         try:
@@ -90,9 +90,17 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
     by_library = library_functions.lower(scope, call_texts) if call_texts is not None else None
     if by_library is not None:
         return by_library
-    if first is not None:
-        raise first
-    raise scope.refuse("is not understood")
+    try:
+        return calls.left_to_torch(scope)
+    except Refusal as refusal:
+        raise first or refusal from None
+
+
+def _is_complex(scope: LoweringScope) -> bool:
+    """Complex numbers are torch's alone."""
+    values = [scope.values.get(ref.name) for ref in refs(scope.node.arguments.values())]
+    kinds = [value.dtype for value in values if isinstance(value, LoweredTensor)]
+    return any("complex" in kind for kind in (*kinds, *(spec.dtype for spec in scope.node.outputs if spec)))
 
 
 def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from bottega.compiler.compose import permuted, reshaped
 from bottega.compiler.expression import Expression, Load, Name, apply, replace, walk
 from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, StoreOp
+from bottega.compiler.lowering import calls
 from bottega.compiler.lowering.calls import call_of
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked, wrapped
@@ -27,6 +28,7 @@ OPERATORS = frozenset(
         "outer",
         "scaled_dot_product_attention",
         "addmv",
+        "_scaled_mm",
     )
 )
 
@@ -54,6 +56,8 @@ def lower(scope: LoweringScope) -> LoweredTensor:
             return _matmul(scope, scope.operand("batch1"), scope.operand("batch2"), added=True)
         case "einsum":
             return _einsum(scope)
+        case "_scaled_mm":
+            return _scaled(scope)
         case _:
             return _attention(scope)
 
@@ -149,6 +153,29 @@ def _broadcast(first: Shape, second: Shape) -> Shape:
     rank = max(len(first), len(second))
     padded = [(1,) * (rank - len(shape)) + shape for shape in (first, second)]
     return tuple(max(a, b) for a, b in zip(*padded))
+
+
+def _scaled(scope: LoweringScope) -> LoweredTensor:
+    """A product of floats of eight bits, with a scale for each operand: one number, or one for each row and column of the result."""
+    left, right, bias = scope.operand("self"), scope.operand("mat2"), scope.optional("bias")
+    shape, dtype = scope.spec()
+    if scope.argument("scale_result") is not None or left.dtype != right.dtype:
+        raise scope.refuse("with a scale of its result, or of two types")
+    body: Expression = Name(ACCUMULATOR)
+    for name in ("scale_a", "scale_b"):
+        scale = scope.operand(name)
+        if len(scale.shape) not in (0, 2) or any(size not in (1, full) for size, full in zip(scale.shape, shape)):
+            raise scope.refuse("with scales of blocks")
+        body = apply("mul", body, Load(scale.view.broadcast(shape), scale.dtype))
+    if bias is not None:
+        body = apply("add", body, scope.along(bias, 1, shape))
+    buffer = scope.fresh(shape, dtype)
+    stored = View(buffer.name, shape, (shape[1], 1), 0, buffer.name)
+    store = StoreOp(stored, body, dtype)
+    product = Product((), shape[0], shape[1], left.shape[1], left.view, right.view, left.dtype, (store,), ("scaled_product",))
+    call = calls.own_overload(scope, (buffer.name,))
+    scope.state(product, call)
+    return LoweredTensor(marked(buffer), dtype)
 
 
 def _dot(scope: LoweringScope) -> LoweredTensor:

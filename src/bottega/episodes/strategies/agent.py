@@ -29,7 +29,6 @@ IDLE = 3
 
 
 async def agent(search: EpisodeSearch) -> None:
-    search.judging["profile"] = True
     await side_by_side(
         search,
         (_line(search, scheme, sample) for sample in range(search.settings.samples) for scheme in schemes_in_use(search)),
@@ -76,7 +75,7 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
 
 async def _opening(search: EpisodeSearch, tools: AgentTools, prefix: str) -> list[Message]:
     context, settings, skills = search.context, search.settings, search.schemes[tools.scheme]
-    lines = await tools.add_skills(skills, f"{prefix}/skills") if skills else []
+    lines = await tools.add_skills(skills, f"{prefix}/skills") if skills or settings.skill_files else []
     callgraph = await context.callgraph(search.task, "write")
     asked = writer_input(search.task, settings, context.device, skills, (), callgraph)
     plain = not context.calls_tools

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.prelude import VECTORS
-from bottega.compiler.backends.cpp.scalar import compute_type, floating, literal, memory_type, promoted
+from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, floating, literal, memory_type, promoted
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import (
     Apply,
@@ -180,7 +180,13 @@ class CppEmitter:
             return f"widen({text})"
         if dtype == "float16":
             return f"__half2float({text})" if self.function.on_gpu else f"float({text})"
-        return text
+        return self._eight_bits("from_e4m3", text) if dtype == E4M3 else text
+
+    def _eight_bits(self, function: str, text: str) -> str:
+        if self.function.on_gpu:
+            raise Refusal("floats of eight bits are not written in CUDA")
+        self.function.prelude.use(function)
+        return f"{function}({text})"
 
     def stored(self, text: str, dtype: str) -> str:
         """What is assigned to an element in memory."""
@@ -189,6 +195,8 @@ class CppEmitter:
             return f"narrow({text})"
         if dtype == "float16" and self.function.on_gpu:
             return f"__float2half({text})"
+        if dtype == E4M3:
+            return self._eight_bits("to_e4m3", text)
         memory = memory_type(dtype)
         return f"{memory}({text})" if memory in ("_Float16", "int32_t", "int16_t", "int8_t", "uint8_t") else text
 
@@ -205,6 +213,8 @@ class CppEmitter:
             if self.function.on_gpu:
                 return f"__half2float(__float2half({text}))", PRIMARY
             return f"float(_Float16({text}))", PRIMARY
+        if node.dtype == E4M3 and source in ("float", "double"):
+            return self._eight_bits("from_e4m3", self._eight_bits("to_e4m3", text)), PRIMARY
         memory = memory_type(node.dtype)
         if memory in ("int32_t", "int16_t", "int8_t", "uint8_t") or source != target:
             return f"{memory if target == 'int64_t' else target}({text})", PRIMARY

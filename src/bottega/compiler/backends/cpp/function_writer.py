@@ -101,7 +101,7 @@ class FunctionWriter:
     def stride(self, view: View, stride: int) -> str:
         """A stride that is not a product of loop sizes, as a parameter read off the tensor."""
         buffer = self.buffer(view.buffer)
-        strides = contiguous_strides(buffer.shape)
+        strides = buffer.strides or contiguous_strides(buffer.shape)
         base = self.pointer(view.buffer)
         for axis, have in enumerate(strides):
             if have == stride and buffer.shape[axis] > 1:
@@ -118,7 +118,8 @@ class FunctionWriter:
             return ""
         buffer = self.buffer(view.buffer)
         rest, terms = view.offset, []
-        for axis, step in enumerate(contiguous_strides(buffer.shape)):
+        steps = enumerate(buffer.strides or contiguous_strides(buffer.shape))
+        for axis, step in sorted(steps, key=lambda pair: -pair[1]):
             at, rest = divmod(rest, step)
             if at:
                 scale = "" if step == 1 else f" * {buffer.name}.stride({axis})"

@@ -16,7 +16,7 @@ def call_line(call: FunctionCall) -> str:
     arguments = [argument_text(value) for value in call.arguments]
     arguments += [f"{name}={argument_text(value)}" for name, value in call.keywords]
     text = f"{call.targets} = {call.function}({', '.join(arguments)}){call.then}"
-    if not _OTHER_LAYOUT.intersection(call.origin):
+    if not _OTHER_LAYOUT.intersection(call.origin) and not call.function.startswith("torch.ops."):
         return text
     if len(call.results) == 1:
         return f"{text}.contiguous()"

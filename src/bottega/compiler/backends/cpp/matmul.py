@@ -10,7 +10,7 @@ from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
 from bottega.compiler.backends.cpp.map import pointers, stores
-from bottega.compiler.backends.cpp.scalar import compute_type, memory_type
+from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
@@ -63,7 +63,7 @@ class Operands:
 
 def write_product(function: FunctionWriter, kernel: Product) -> list[str]:
     operands = _operands(function, kernel)
-    single = kernel.dtype in ("float32", "bfloat16", "float16")
+    single = kernel.dtype in ("float32", "bfloat16", "float16", E4M3)
     dense = operands.depth.step(operands.left) == 1 and operands.depth.step(operands.right) == 1
     few = operands.row.length <= FEW_ROWS and not operands.batch
     if STREAM in function.passes and few and dense and operands.column.length > 1:

@@ -47,7 +47,12 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
     imports: set[str] = set()
     functions: list[str] = []
     names: set[str] = set()
-    for kernel in plan.kernels:
+    opened = 0
+    for place, kernel in enumerate(plan.kernels):
+        if (chunk := plan.chunk_from(place)) is not None:
+            forward += [f"{name} = {allocation(plan.buffers[name], plan, known)}" for name in chunk.filled]
+            known += [*chunk.filled, *(name for name, _ in chunk.parts)]
+            opened = len(forward)
         if isinstance(kernel, FunctionCall):
             forward.append(call_line(kernel))
             imports |= call_imports(kernel)
@@ -62,6 +67,8 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
                 known.append(store.view.buffer)
         arguments = [*written.before, *function.arguments(), *written.after]
         forward.append(folded(f"{language.library}.{function.name}(", arguments, ")"))
+        if (chunk := plan.chunk_until(place)) is not None:
+            forward[opened:] = [chunk.loop(forward[opened:])]
     forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     forward.append(f"return {plan.returns}")
     text = ""

@@ -9,8 +9,9 @@ import math
 
 from bottega.compiler.build_step import Refusal
 
+E4M3 = "float8_e4m3fn"
 MEMORY = {
-    "float32": "float", "float64": "double", "float16": "_Float16", "bfloat16": "uint16_t",
+    "float32": "float", "float64": "double", "float16": "_Float16", "bfloat16": "uint16_t", E4M3: "uint8_t",
     "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
 }  # fmt: skip
 ORDER = ("bool", "int64_t", "float", "double")
@@ -28,7 +29,7 @@ def compute_type(dtype: str) -> str:
     memory = memory_type(dtype)
     if memory in ("float", "double", "bool"):
         return memory
-    return "float" if dtype in ("float16", "bfloat16") else "int64_t"
+    return "float" if dtype in ("float16", "bfloat16", E4M3) else "int64_t"
 
 
 def promoted(*types: str) -> str:

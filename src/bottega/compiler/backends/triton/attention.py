@@ -142,7 +142,8 @@ def write_attention(file: FileWriter, kernel: Attention) -> None:
     limit = " & ".join(f"({c})" for c in (f"{row} < {queries}", narrow_v) if c)
     emitter = TritonEmitter(writer, reader(space, lambda along: limit, lambda node: ""), space.index_of)
     emitter.names[ACCUMULATOR] = acc
-    store(space, emitter, stores, lambda along: limit[1:-1] if not narrow_v else limit)
+    lone = (lambda view: address(view, {QUERY: row, VALUE: col})) if kernel.queries == 1 else None  # a space drops such loops
+    store(space, emitter, stores, lambda along: limit[1:-1] if not narrow_v else limit, lone)
     batch = f", {space.total_text(BATCH)}" if base else ", 1"
     options = ([f"num_warps={warps}"] if warps != 4 else []) + ([f"num_stages={stages}"] if stages != 3 else [])
     writer.finish(f"(triton.cdiv({writer.size_text(queries)}, {tall}){batch})", ", ".join(options))

@@ -13,6 +13,7 @@ from bottega.compiler.backends.triton.spelling import (
     ADD,
     ATOM,
     COMPARE,
+    EIGHT_BITS,
     NARROW,
     UNARY,
     kind_of,
@@ -175,7 +176,7 @@ class ExpressionEmitter(ABC):
         if isinstance(node.argument, Load) and node.argument.dtype == node.dtype:
             return inner, level
         if node.dtype in NARROW:
-            return f"{wrap(inner, level, ATOM)}.to(tl.{node.dtype}).to(tl.float32)", ATOM
+            return f"{wrap(inner, level, ATOM)}.to(tl.{EIGHT_BITS.get(node.dtype, node.dtype)}).to(tl.float32)", ATOM
         if kind == "float" and node.dtype == "float32" and not self.double(node.argument):
             return inner, level
         return f"{wrap(inner, level, ATOM)}.to(tl.{node.dtype})", ATOM

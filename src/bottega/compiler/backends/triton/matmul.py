@@ -10,7 +10,7 @@ from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
-from bottega.compiler.backends.triton.spelling import kind_of
+from bottega.compiler.backends.triton.spelling import EIGHT_BITS, kind_of
 from bottega.compiler.backends.triton.width import WIDEST_GRID
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.choices import Tile
@@ -50,7 +50,9 @@ def write_product(file: FileWriter, kernel: Product) -> None:
 
 
 def precision(file: FileWriter, dtype: str) -> str:
-    """The argument of tl.dot that keeps fp32 what it is."""
+    """The argument of tl.dot that keeps fp32 what it is. Hopper adds up products of eight bits in fewer bits than fp32 has, unless told."""
+    if dtype in EIGHT_BITS:
+        return ", max_num_imprecise_acc=32"
     if dtype != "float32":
         return ""
     chosen = "tf32x3" if file.on("tf32x3") else "ieee"

@@ -9,7 +9,9 @@ from bottega.compiler.call_names import DIGITS
 
 COMPARE, OR, AND, ADD, MUL, UNARY, ATOM = range(1, 8)
 """How tightly an operator binds; of less than what is wanted, a text needs brackets."""
-NARROW = ("float16", "bfloat16", "half")
+EIGHT_BITS = {"float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}
+"""Torch's names of floats of eight bits, and Triton's."""
+NARROW = ("float16", "bfloat16", "half", *EIGHT_BITS)
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
 OF_MATHEMATICS = frozenset(
     (math.sqrt(0.5), math.sqrt(2 / math.pi), math.pi, 1 / math.log(10), 1.0507009873554805, 1.6732632423543772)

@@ -37,10 +37,18 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
     for name, python in plan.prepared:
         file.forward.append(f"{name} = {python}")
         file.known.append(name)
-    for kernel in plan.kernels:
+    before: list[str] = []
+    for place, kernel in enumerate(plan.kernels):
+        if (chunk := plan.chunk_from(place)) is not None:
+            for name in chunk.filled:
+                file.allocate(name)
+            file.known += [name for name, _ in chunk.parts]
+            before, file.forward = file.forward, []
         _room(file, kernel)
         file.making = made(kernel)[-1]
         _write(file, kernel)
+        if (chunk := plan.chunk_until(place)) is not None:
+            file.forward = [*before, chunk.loop(file.forward)]
     file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     file.forward.append(f"return {plan.returns}")
     helpers = [NAN_HELPERS[name] for name in sorted(file.helpers)]

@@ -27,6 +27,27 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 }""",
         (),
     ),
+    "from_e4m3": (
+        """static inline float from_e4m3(uint8_t bits) {
+  const uint32_t size = uint32_t(bits & 127u) << 20;
+  float value;
+  std::memcpy(&value, &size, 4);
+  value *= 0x1p120f;
+  return (bits & 127u) == 127u ? NAN : bits & 128u ? -value : value;
+}""",
+        (),
+    ),
+    "to_e4m3": (
+        """static inline uint8_t to_e4m3(float value) {
+  const float size = std::fabs(value) < 448.f ? std::fabs(value) : 448.f;  // the largest there is
+  const float near = size < 0x1p-6f ? size + 16384.f : size * 0x1p-120f;
+  uint32_t bits;
+  std::memcpy(&bits, &near, 4);
+  const uint32_t rounded = size < 0x1p-6f ? bits - 0x46800000u : (bits + 0x7ffffu + ((bits >> 20) & 1u)) >> 20;
+  return uint8_t((value != value ? 127u : rounded) | (std::signbit(value) ? 128u : 0u));
+}""",
+        (),
+    ),
     "relu": ("static inline TYPE relu(TYPE v) { return v < 0 ? 0 : v; }", ()),
     "maximum": ("static inline TYPE maximum(TYPE a, TYPE b) { return b > a || b != b ? b : a; }", ()),
     "minimum": ("static inline TYPE minimum(TYPE a, TYPE b) { return b < a || b != b ? b : a; }", ()),

@@ -1,0 +1,171 @@
+"""All search strategies on the same tasks at equal numbers of kernels, tokens and seconds, each against plain sampling (`parallel`).
+
+    python benchmarks/strategies.py run builtin:star_relu builtin:swiglu --kernels 8 --out runs/strategies
+    python benchmarks/strategies.py table runs/strategies
+
+`run` is `bottega bench … strategy=X` for each X, with as many kernels for all; run again, it goes on. The same text has the same verdict in all.
+`table` reads the run directories. What counts of a task is what its user would keep: the surest kernel that was found within the budget if it is
+surely faster than eager, else eager itself. Tokens and seconds are cut at what the strategy that spent least had spent on that task, so that each
+column gives everyone as much.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.bootstrap import Draws, Estimate
+from bottega.bench.run_directory import read_run
+from bottega.bench.settings import BRANCHING, WIDE
+from bottega.core.verdict import Verdict
+from bottega.episodes.strategies import STRATEGIES
+
+PLAIN = "parallel"
+BUDGETS = ("kernels", "tokens", "seconds")
+SCRIPT = Path(__file__).parent / "strategies_script.py"
+
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+def settings_for(strategy: str, kernels: int) -> list[str]:
+    """So that a task gets this many kernels, which must be a multiple of four."""
+    if kernels % 4:
+        raise typer.BadParameter("a multiple of 4, so that every strategy can have as many")
+    share = (2 if strategy in WIDE else 1) * (2 if strategy in BRANCHING else 1)
+    return [f"strategy={strategy}", "samples=1", f"turns={kernels // share}", "width=2", "branch=2"]
+
+
+@app.command()
+def run(
+    tasks: list[str],
+    out: Annotated[Path, typer.Option(help="A folder for the runs, one each.")],
+    backbone: Annotated[str, typer.Option(help="As for bench; the scripted model if left out.")] = f"scripted:{SCRIPT}",
+    kernels: Annotated[int, typer.Option(help="Of each task and strategy.")] = 8,
+    strategies: Annotated[str, typer.Option(help="By comma; all that there are if left out.")] = ",".join(STRATEGIES.names),
+    device: str = "cpu",
+    settings: Annotated[str, typer.Option(help="More of bench's key=value, by blanks.")] = "quick=true",
+) -> None:
+    done: list[str] = []
+    for strategy in strategies.split(","):
+        command = [sys.executable, "-m", "bottega", "bench", *tasks, "--backbone", backbone, "--device", device]
+        command += ["--out", str(out / strategy), *settings_for(strategy, kernels), *settings.split()]
+        command += [f"known={','.join(done)}"] if done else []
+        done.append(str(out / strategy))
+        typer.echo(" ".join(command), err=True)
+        ended = subprocess.run(command, check=False).returncode
+        if ended:
+            raise typer.Exit(ended)
+    table(out)
+
+
+def kept_by(attempts: Sequence[BenchAttempt], budget: str, most: float) -> float:
+    """What a user has within a budget: the speedup of the surest kernel, or 1."""
+    best, low, spent = 1.0, 1.0, 0.0
+    for attempt in attempts:
+        spent += cost(attempt, budget)
+        if spent > most * (1 + 1e-9):
+            break
+        verdict = attempt.verdict
+        found = verdict.speedup.get(verdict.baseline) if verdict is not None and verdict.outcome.accepted else None
+        if found is not None and found.low > low:
+            best, low = found.point, found.low
+    return best
+
+
+def cost(attempt: BenchAttempt, budget: str) -> float:
+    if budget == "kernels":
+        return 1.0
+    return float(attempt.prompt_tokens + attempt.output_tokens) if budget == "tokens" else attempt.seconds
+
+
+def ordered(attempts: Sequence[BenchAttempt]) -> dict[str, list[BenchAttempt]]:
+    """By task, in the order in which they were written."""
+    found: dict[str, list[BenchAttempt]] = {}
+    for attempt in sorted(attempts, key=lambda attempt: (attempt.sample, attempt.turn)):
+        found.setdefault(attempt.task, []).append(attempt)
+    return found
+
+
+def with_same_verdicts(
+    runs: Mapping[str, Mapping[str, list[BenchAttempt]]], order: Sequence[str]
+) -> dict[str, dict[str, list[BenchAttempt]]]:
+    """The same text with the verdict of the first run that has it, so that no noise of timing lies between two strategies: a critic's kernels are
+    judged with a profile, and not taken over from others."""
+    known: dict[tuple[str, str], Verdict | None] = {}
+    for name in order:
+        for task, attempts in runs[name].items():
+            for one in attempts:
+                known.setdefault((task, one.candidate), one.verdict)
+    return {
+        name: {
+            task: [replace(one, verdict=known[task, one.candidate]) if one.candidate else one for one in attempts]
+            for task, attempts in by_task.items()
+        }
+        for name, by_task in runs.items()
+    }
+
+
+def compared(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]], budget: str) -> dict[str, tuple[float, Estimate]]:
+    """For each strategy the geometric mean of what is kept, and its paired ratio to plain sampling with the interval over tasks."""
+    tasks = sorted(set.intersection(*(set(by_task) for by_task in runs.values())))
+    most = {task: min(sum(cost(one, budget) for one in by_task[task]) for by_task in runs.values()) for task in tasks}
+    kept = {name: np.array([kept_by(by_task[task], budget, most[task]) for task in tasks]) for name, by_task in runs.items()}
+    draws = Draws(len(tasks))
+    return {
+        name: (math.exp(float(np.mean(np.log(values)))), draws.geometric_mean(values / kept[PLAIN]))
+        for name, values in kept.items()
+    }
+
+
+def rows(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]]) -> list[str]:
+    """As Markdown."""
+    found = {budget: compared(runs, budget) for budget in BUDGETS}
+    lines = [
+        "| strategy | right | kept at equal kernels | ratio to parallel | at equal tokens | at equal seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, by_task in runs.items():
+        every = [attempt for attempts in by_task.values() for attempt in attempts]
+        right = sum(one.verdict is not None and one.verdict.outcome.accepted for one in every)
+        ratios = ["—" if name == PLAIN else _interval(found[budget][name][1]) for budget in BUDGETS]
+        lines.append(f"| `{name}` | {right} of {len(every)} | {found['kernels'][name][0]:.2f} | {' | '.join(ratios)} |")
+    return lines
+
+
+def _interval(ratio: Estimate) -> str:
+    if ratio.point is None:
+        return "—"
+    return f"{ratio.point:.2f}" + (
+        f" ({ratio.low:.2f} to {ratio.high:.2f})" if ratio.low is not None and ratio.high is not None else ""
+    )
+
+
+@app.command()
+def table(out: Path) -> None:
+    runs = {
+        folder.name: ordered(read_run(folder).attempts) for folder in sorted(out.iterdir()) if (folder / "bench.json").exists()
+    }
+    if PLAIN not in runs:
+        raise typer.BadParameter(f"{out}: holds no run of {PLAIN}, to which all others are compared")
+    order = sorted(runs, key=lambda name: (name != PLAIN, name))
+    runs = with_same_verdicts(runs, order)
+    typer.echo("\n".join(rows({name: runs[name] for name in order})))
+    spent = {
+        name: {budget: round(sum(cost(one, budget) for of in runs[name].values() for one in of)) for budget in BUDGETS}
+        for name in order
+    }
+    typer.echo(json.dumps(spent), err=True)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,71 @@
+"""The comparison of strategies: what is kept within a budget, cut alike for all, and paired with plain sampling."""
+
+from __future__ import annotations
+
+import pytest
+import strategies
+from strategies_script import script
+
+from bottega.backbone.chat import Message, Sampling
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.settings import BenchSettings
+from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes.strategies import STRATEGIES
+from bottega.tasks.load import load_task
+
+
+def attempt(task: str, turn: int, speed: float | None, tokens: int = 10, seconds: float = 1.0, text: str = "") -> BenchAttempt:
+    verdict = None
+    if speed is not None:
+        outcome = Outcome.FASTER if speed > 1.02 else Outcome.SLOWER
+        verdict = Verdict(outcome, True, {"eager": Speedup(speed, speed * 0.99, speed * 1.01)}, baseline="eager")
+    return BenchAttempt(task, 0, turn, verdict, text or f"{task}{turn}{speed}", "cpp", tokens, 0, 0.0, seconds, ())
+
+
+def line(task: str, *speeds: float | None, tokens: int = 10) -> list[BenchAttempt]:
+    return [attempt(task, turn, speed, tokens) for turn, speed in enumerate(speeds)]
+
+
+def test_what_is_kept_is_the_surest_kernel_within_the_budget() -> None:
+    found = line("a", 0.5, None, 2.0, 3.0)
+    assert [strategies.kept_by(found, "kernels", most) for most in (1, 2, 3, 4)] == [1.0, 1.0, 2.0, 3.0]
+    assert strategies.kept_by(found, "tokens", 35) == 2.0
+    assert strategies.kept_by(found, "seconds", 2.5) == 1.0
+
+
+def test_a_dear_strategy_is_cut_at_what_the_cheapest_spent() -> None:
+    runs = {
+        "parallel": {task: line(task, 1.5, 2.0) for task in "abc"},
+        "agent": {task: line(task, 1.5, 4.0, tokens=15) for task in "abc"},
+    }
+    kernels, tokens = (strategies.compared(runs, budget)["agent"] for budget in ("kernels", "tokens"))
+    assert kernels[0] == pytest.approx(4.0) and kernels[1].point == pytest.approx(2.0)
+    assert tokens[0] == pytest.approx(1.5) and tokens[1].point == pytest.approx(0.75)
+    table = strategies.rows(runs)
+    assert "| `parallel` | 6 of 6 | 2.00 | — | — | — |" in table
+    assert any(row.startswith("| `agent` | 6 of 6 | 4.00 | 2.00 (") and "0.75" in row for row in table)
+
+
+def test_the_same_text_has_one_verdict() -> None:
+    runs = {"parallel": {"a": [attempt("a", 0, 2.0, text="x")]}, "critic": {"a": [attempt("a", 0, 2.4, text="x")]}}
+    (same,) = strategies.with_same_verdicts(runs, ["parallel", "critic"])["critic"]["a"]
+    assert same.verdict is not None and same.verdict.speedup["eager"].point == 2.0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.names)
+def test_every_strategy_gets_as_many_kernels(strategy: str) -> None:
+    keys = dict(word.split("=") for word in strategies.settings_for(strategy, 8))
+    settings = BenchSettings.model_validate({**keys, "backbone": "scripted:x.py"}).resolved()
+    assert settings.samples * settings.kernels == 8
+
+
+def test_the_scripted_model_builds_on_what_it_is_shown() -> None:
+    task = Message("user", load_task("builtin:swiglu", size="cpu").source)
+    system = Message("system", "You write fast kernels.")
+    alone = [script([system, task], Sampling(seed=seed)) for seed in range(40)]
+    assert 0 < sum("broken" in text for text in alone) < 25
+    bare = next(text for text in alone if "// pragma" not in text and "broken" not in text)
+    shown = [
+        script([system, Message("user", f"{task.content}\n{bare}\nChange this next")], Sampling(seed=seed)) for seed in range(9)
+    ]
+    assert all("// pragma 0" in text for text in shown)

@@ -1,0 +1,196 @@
+"""Modules as users write them: what forward takes and returns, tensors that are no parameters, operators that are left to torch."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+import torch
+from modules_in_cpp import module
+
+from bottega.compiler import row_chunks
+from bottega.compiler.build_step import Refusal
+from bottega.compiler.draft_compiler import DraftCompiler
+from bottega.core.arguments import read_arguments
+from bottega.core.task import Task
+
+pytestmark = pytest.mark.rotates
+
+CACHE = "torch.randn(2, 3, 1, 8), torch.randn(2, 3, 9, 8), torch.tensor([5])"
+MODULES = {
+    "named_result": module("torch.max(x * 2, dim=1)"),
+    "nothing_beside": module("(F.silu(x) * x, None, (x.sum(-1), None))"),
+    "mask_of_the_constructor": module(
+        "F.softmax((x @ x.T).masked_fill(self.mask == 0, -1e9), -1)", init="self.mask = torch.tril(torch.ones(6, 6))"
+    ),
+    "numbers_in_forward": module("F.relu(F.conv1d(x[:, None], torch.tensor([0.25, 0.5, 0.25]).view(1, 1, 3), padding=1))"),
+    "infinite_numbers": module("x + torch.tensor([[0.0], [-torch.inf]]).repeat(3, 1)"),
+    "an_empty_cache": module("torch.tanh(torch.cat([torch.tensor([]), x]))"),
+    "written_into_a_cache": module("(keys.index_copy(2, at, new) * 0.5).sum(-1)", CACHE, "new, keys, at"),
+    "two_index_tensors": module(
+        "x[:, a, b] * 2", "torch.randn(3, 5, 7), torch.tensor([[1], [4]]), torch.tensor([[0, -1, 3]])", "x, a, b"
+    ),
+    "complex_numbers": module(
+        "F.gelu(torch.view_as_real(torch.view_as_complex(x.reshape(6, 5, 2)) * f).flatten(1))",
+        "torch.randn(6, 10), torch.polar(torch.ones(6, 5), torch.randn(6, 5))",
+        "x, f",
+    ),
+    "four_operands": module(
+        "F.relu(torch.einsum('bn,bm,nm,bp->np', x, y, z, x))",
+        "torch.randn(4, 5), torch.randn(4, 3), torch.randn(5, 3)",
+        "x, y, z",
+    ),
+    "left_to_torch": module("F.grid_sample(x, g, align_corners=False) * 2", "torch.randn(2, 3, 5, 5), torch.rand(2, 4, 4, 2)", "x, g"),
+    "normed_weight": module(
+        "F.relu(self.c(x))", "torch.randn(2, 8, 20)", init="self.c = nn.utils.parametrizations.weight_norm(nn.Conv1d(8, 4, 3))"
+    ),
+    "a_kernel_called_like_a_method": module(
+        "self.a(x, x, x)", "torch.randn(2, 6, 16)", init="self.a = nn.MultiheadAttention(16, 4, batch_first=True)"
+    ),
+    "weighted_classes": module(
+        "F.cross_entropy(x, y, weight=self.w, ignore_index=3)",
+        "torch.randn(16, 9), torch.arange(16) % 9",
+        "x, y",
+        "self.register_buffer('w', torch.rand(9) + 0.5)",
+    ),
+    "eight_bits": module(
+        "((x * 1.0).to(torch.float8_e4m3fn), y.float() * 2)",
+        "torch.cat((torch.arange(-480, 480) / 512, torch.logspace(-4, 2.66, 200), torch.tensor([464., 465., -1e9, torch.inf, torch.nan]))),"
+        " torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn)",
+        "x, y",
+    ),
+    "scaled_products": module(
+        "torch._scaled_mm((x / s).to(torch.float8_e4m3fn), self.w.T, scale_a=s, scale_b=self.t, out_dtype=torch.float32)",
+        "torch.randn(5, 32), torch.rand(5, 1) + 0.1",
+        "x, s",
+        "self.register_buffer('w', torch.randn(48, 32).to(torch.float8_e4m3fn)); self.register_buffer('t', torch.rand(1, 48))",
+    ),
+    "states_in_a_tuple": module(
+        "self.r(x * 2, (h, c))",
+        "torch.randn(3, 7, 4), torch.randn(1, 3, 6), torch.randn(1, 3, 6)",
+        "x, h, c",
+        "self.r = nn.LSTM(4, 6, batch_first=True)",
+    ),
+    "rotated_in_another_order": module(
+        "x * c + torch.cat((-x[..., 4:], x[..., :4]), -1) * c", "torch.randn(2, 5, 4, 8).transpose(1, 2), torch.randn(5, 8)", "x, c"
+    ),
+    "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
+}  # fmt: skip
+
+
+def _built(source: str, name: str) -> types.ModuleType:
+    made = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), made.__dict__)
+    return made
+
+
+def _outputs(source: str, name: str, draft: int) -> tuple[object, object]:
+    """Of the module and of a draft in C++."""
+    task = _built(source, "task")
+    torch.manual_seed(0)
+    model, inputs = task.Model(), task.get_inputs()
+    steps = DraftCompiler(2).build(Task(source, name), "cpp").steps
+    new = _built(steps[min(draft, len(steps) - 1)].candidate.source, "candidate").ModelNew()
+    new.load_state_dict(model.state_dict())
+    given = read_arguments(inputs, model.forward)
+    with torch.no_grad():
+        return model(*given.positional, **given.keywords), new(*given.positional, **given.keywords)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_draft_returns_what_the_module_returns(name: str) -> None:
+    for draft in (0, 1):
+        wanted, got = _outputs(MODULES[name], name, draft)
+        assert _shown(got) == _shown(wanted)
+        ours, theirs = (
+            [leaf for leaf in torch.utils._pytree.tree_leaves(value) if leaf is not None] for value in (got, wanted)
+        )
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.dtype == other.dtype
+            torch.testing.assert_close(one.float(), other.float(), rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+def _shown(value: object) -> object:
+    """The containers of a result, with a word for each tensor."""
+    return [_shown(item) for item in value] if isinstance(value, tuple | list) else type(value)
+
+
+FIELDS = """
+import dataclasses
+from typing import NamedTuple
+
+
+@dataclasses.dataclass
+class Fields:
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+class Named(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+"""
+
+
+@pytest.mark.parametrize(("returned", "kind"), [("Fields(F.gelu(x), x.mean(-1))", dict), ("Named(x.exp(), x.mean(-1))", tuple)])
+def test_a_result_with_fields_comes_as_a_plain_container(returned: str, kind: type) -> None:
+    source = module(returned).replace("\nclass Model", f"{FIELDS}\nclass Model")
+    wanted, got = _outputs(source, "fields", 0)
+    assert type(got) is kind
+    values = list(got.values()) if isinstance(got, dict) else got
+    torch.testing.assert_close(values, [wanted.a, wanted.b] if kind is dict else tuple(wanted))  # type: ignore[attr-defined]
+
+
+def test_a_module_that_keeps_a_state_is_refused() -> None:
+    source = module("self.step(x)", "torch.randn(6, 4)", init="self.state = torch.zeros(6, 4)").replace(
+        "    def forward", "    def step(self, x):\n        self.state = torch.tanh(self.state + x)\n        return self.state * 2\n\n    def forward"
+    )  # fmt: skip
+    with pytest.raises(Refusal, match="from call to call"):
+        DraftCompiler(1).build(Task(source, "state"), "cpp")
+
+
+def test_random_numbers_are_not_left_to_torch() -> None:
+    with pytest.raises(Refusal, match="random"):
+        DraftCompiler(1).build(Task(module("F.gelu(torch.bernoulli(x.sigmoid()))"), "random"), "cpp")
+
+
+def test_a_scripted_function_is_read_from_the_task() -> None:
+    scripted = "@torch.jit.script\ndef scripted(x):\n    return x * torch.erf(x / 1.4)\n\n\nclass Model"
+    source = module("scripted(x)").replace("class Model", scripted)
+    assert DraftCompiler(1).build(Task(source, "scripted"), "cpp").steps
+
+
+LOSS = "F.cross_entropy(self.head(x){cut}.reshape(-1, 50){cast}, y{labels}.reshape(-1))"
+
+
+@pytest.mark.parametrize(("cut", "labels"), [("", ""), ("[:, :-1]", "[:, 1:]")], ids=["all", "all_but_the_last"])
+def test_logits_that_no_cache_holds_are_made_some_rows_at_a_time(
+    cut: str, labels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", 1000)
+    source = module(
+        LOSS.format(cut=cut, cast=".float()", labels=labels),
+        "torch.randn(4, 6, 16), torch.randint(0, 50, (4, 6))",
+        "x, y",
+        "self.head = nn.Linear(16, 50)",
+    )
+    step = DraftCompiler(1).build(Task(source, "loss"), "cpp").steps[0]
+    assert "for start in range(0, " in step.candidate.source and "(4, 6, 50)" not in step.candidate.source
+    wanted, got = _outputs(source, "loss", 0)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_logits_that_are_wanted_or_small_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("torch.randn(4, 6, 16), torch.randint(0, 50, (4, 6))", "x, y", "self.head = nn.Linear(16, 50)")
+    loss = LOSS.format(cut="", cast="", labels="")
+    assert "for start" not in DraftCompiler(1).build(Task(module(loss, *given), "small"), "cpp").steps[0].candidate.source
+    monkeypatch.setattr(row_chunks, "CHUNK_BYTES", 1000)
+    both = module(f"({loss}, self.head(x))", *given)
+    assert _outputs(both, "both", 0)
+    returned = "(lambda h: (h, F.cross_entropy(h.reshape(-1, 50), y.reshape(-1))))(self.head(x))"
+    assert (
+        "for start" not in DraftCompiler(1).build(Task(module(returned, *given), "returned"), "cpp").steps[0].candidate.source
+    )
