@@ -90,6 +90,8 @@ def test_an_agent_works_with_tools_over_http(tmp_path: Path) -> None:
 def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Path) -> None:
     answers = [plain("write", kernel(2.0), path="kernel.py"), plain("judge"), plain("judge"), plain("profile"), plain("finish")]
     place = scripted(tmp_path, answers)
+    asked = place.context.client.backbone.asked  # type: ignore[attr-defined]
+    assert "The same text was judged before: faster 2.00x" in asked[3].messages[-1].content
     events = list(read_events(tmp_path))
     assert [event.node for event in events if isinstance(event, Judged)] == ["s0r0t0"]
     assert place.context.budget.kernels == 1

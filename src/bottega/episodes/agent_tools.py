@@ -58,9 +58,10 @@ class AgentTools:
 
     async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
         if name in ("judge", "profile"):
+            count = len(self.nodes)
             node = await self._judged(key)
             if name == "judge":
-                return self._verdict(node)
+                return ("" if len(self.nodes) > count else "The same text was judged before: ") + self._verdict(node)
             return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
             program = BUILD if name == "build" else given["path"].strip()
