@@ -1,4 +1,4 @@
-"""`bottega optimize server=URL` and `bottega check --server URL`: the search runs here; verdicts, and what delivering a kernel asks beside the device, come from a server."""
+"""`bottega optimize server=URL` and `bottega check --server URL`: the search runs here; verdicts, and what delivering asks, come from a server."""
 
 from __future__ import annotations
 

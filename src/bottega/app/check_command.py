@@ -26,7 +26,9 @@ def check_command(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the one of the claim if left out.")] = None,
     server: Annotated[
         str | None,
-        typer.Option("--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."),
+        typer.Option(
+            "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
