@@ -60,3 +60,30 @@ def test_what_a_program_leaves_comes_back_and_one_that_hangs_is_stopped(sandbox:
     output, changed = run(sandbox, "hang.py", 3.0, hang="print('begun', flush=True)\nwhile True: pass\n")
     assert "begun" in output and "did not end within 3 s" in output and not changed
     assert "code 7" in run(sandbox, "leave.py", leave="import os\nos._exit(7)")[0]
+
+
+@pytest.mark.gpu
+def test_a_kernel_is_built_and_checked_on_a_gpu() -> None:
+    source = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_plus_one(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0.0) + 1, i < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        relu_plus_one[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        return y
+"""
+    found = AgentSandbox("cuda")
+    try:
+        assert "built and called" in run(found, BUILD, kernel=source)[0]
+        assert "close to the task's own result" in run(found, CHECK, kernel=source)[0]
+    finally:
+        found.close()

@@ -19,12 +19,17 @@ from waiting import until
 
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
+from bottega.backbone.reply import ContextError
 from bottega.backbone.scripted import ScriptedChat
+from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
+from bottega.core.errors import LibraryError
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
-from bottega.episodes.attempts import totals_of
+from bottega.episodes.attempts import attempts_of, totals_of
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.delivery.page import ReportTable
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
@@ -90,6 +95,14 @@ def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Pat
     assert place.context.budget.kernels == 1
     totals = totals_of(events)
     assert totals.calls == len(answers) and totals.tokens == place.context.budget.tokens > 0
+    (attempt,) = attempts_of(events, TASK.id)
+    assert sum(turn.prompt_tokens + turn.output_tokens for turn in attempt.turns) == totals.tokens, (
+        "the kernel's own cost is all of it"
+    )
+    ((kept, _),) = sample_of(events, TASK.id, TASK.id, 0, "cpp")
+    assert kept.prompt_tokens + kept.output_tokens == totals.tokens and kept.seconds >= attempt.beside_s > 0
+    (table,) = search_blocks(events, TASK.id, place.settings)
+    assert isinstance(table, ReportTable) and ("judge", "2") in table.rows and "5 answers, 1 line" in table.caption
 
 
 def test_budgets_and_turns_end_it(tmp_path: Path) -> None:
@@ -109,6 +122,13 @@ def test_a_kernel_without_a_call_is_judged_and_silence_ends_the_line(tmp_path: P
     place = scripted(tmp_path, [f"```python\n{kernel(1.5)}```", "Good.", "Done.", "Yes.", "never asked"])
     assert [node.turn.source.split("\n")[0] for node in place.nodes] == ["# speed 1.5"]
     assert [bool(turn.fault) for turn in place.traces[0].turns] == [False, True, True, True]
+
+
+def test_a_conversation_without_room_ends_and_keeps_what_was_judged(tmp_path: Path) -> None:
+    place = scripted(tmp_path, [f"```python\n{kernel(1.3)}```", ContextError("no room")])  # type: ignore[list-item]
+    assert [node.id for node in place.nodes] == ["s0r0t0"] and len(place.traces[0].turns) == 1
+    with pytest.raises(ContextError):
+        scripted(tmp_path / "first", [ContextError("no room")])  # type: ignore[list-item]
 
 
 def test_the_draft_is_where_an_agent_begins(tmp_path: Path) -> None:
@@ -155,6 +175,18 @@ def test_skills_are_files_as_they_are(tmp_path: Path, library: Library) -> None:
         assert skill_markdown(card) in chat.asked[1].messages[-1].content
     found = chat.asked[3].messages[-1].content
     assert found.count("SKILL.md (protected)") > 1
+
+
+def test_skill_files_of_others_are_given_as_they_are(tmp_path: Path) -> None:
+    page = '---\nname: tiling\ndescription: "Tile the loops."\n---\n\n# Tiling\nIn any form.\n'
+    (tmp_path / "theirs/tiling").mkdir(parents=True)
+    (tmp_path / "theirs/tiling/SKILL.md").write_text(page)
+    chat = ScriptedChat([plain("read", path="skills/tiling/SKILL.md"), plain("finish")])
+    searched(tmp_path / "run", ChatClient(chat), skill_files=str(tmp_path / "theirs"))
+    assert "skills/tiling/SKILL.md: Tile the loops." in chat.asked[0].messages[1].content
+    assert page in chat.asked[1].messages[-1].content
+    with pytest.raises(LibraryError, match=r"no SKILL\.md"):
+        searched(tmp_path / "none", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "run"))
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -173,3 +174,30 @@ def test_a_task_does_not_see_what_is_kept_for_others(judge: Judge) -> None:
     task = Task(GOOD.replace("return [torch.randn(8, 16)]", reaching), name="reaching")
     verdict = judge.judge(task, CANDIDATE, timed=False)
     assert verdict.correct, verdict.diagnosis
+
+
+def test_a_task_that_takes_the_device_when_its_verdict_is_over_keeps_it_from_nobody() -> None:
+    holding = GOOD.replace(
+        "    return [torch.randn(8, 16)]", "    drawn.append(time.monotonic())\n    return [torch.randn(8, 16)]"
+    )
+    holding += """
+import fcntl
+import threading
+
+drawn = []
+
+def hold():
+    while len(drawn) < 9 or time.monotonic() < drawn[-1] + 1.5:  # seven to open it, one for each trial
+        time.sleep(0.1)
+    for name in os.listdir("/proc/self/fd"):
+        if os.readlink(f"/proc/self/fd/{name}").endswith(".device"):
+            fcntl.flock(int(name), fcntl.LOCK_EX)
+            time.sleep(3600)
+
+threading.Thread(target=hold, daemon=True).start()
+"""
+    with Judge("cpu", quick=True, memory_gb=6, timed=False, timeout=30, task_timeout=30) as one:
+        assert one.judge(Task(holding, name="holding"), CANDIDATE).correct
+        time.sleep(3)
+        verdict = one.judge(Task(GOOD, name="other"), CANDIDATE)
+        assert verdict.correct, verdict.diagnosis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bottega.agents.prompts import Prompts
@@ -17,11 +17,10 @@ from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BudgetError
-from bottega.core.event import Drafted, Event, Judged, Summarised, Wrote
+from bottega.core.event import Event
 from bottega.core.task import Task
-from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.attempts import NOT_JUDGED, Totals, attempts_of, schemes_of, totals_of, turn_of
+from bottega.episodes.attempts import NOT_JUDGED, Totals, attempts_of, schemes_of, totals_of
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
@@ -122,13 +121,11 @@ KernelSource = ModelSource | CandidateSource
 def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, language: str) -> Sample:
     """The kernels of one episode, in the order of its search. An answer that waits for its verdict is none of them."""
     schemes = schemes_of(events, episode)
-    beside = _beside_kernels(events)
     written = [attempt for attempt in attempts_of(events, episode) if attempt.outcome != NOT_JUDGED]
     found: Sample = []
     for turn, attempt in enumerate(sorted(written, key=lambda attempt: _order(attempt.node.id))):
         node, answer, verdict = attempt.node, attempt.node.turn, attempt.node.verdict
-        around = beside.get(node.id, _Beside())
-        turns = [answer, *around.turns]
+        turns = attempt.turns
         judging = 0.0 if verdict is None or attempt.same_as else verdict.stages_s.get("total", attempt.judging_s)
         kept = BenchAttempt(
             task=task,
@@ -140,38 +137,13 @@ def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, lan
             prompt_tokens=sum(one.prompt_tokens for one in turns),
             output_tokens=sum(one.output_tokens for one in turns),
             money=sum(one.cost for one in turns),
-            seconds=round(attempt.writing_s + judging + around.seconds, 3),
+            seconds=round(attempt.writing_s + judging + attempt.beside_s, 3),
             skills=schemes[node.scheme].names if node.scheme in schemes else (),
             junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
             redrawn=answer.redrawn,
             repairs=answer.repairs,
         )
         found.append((kept, answer.source if verdict is not None else ""))
-    return found
-
-
-@dataclass
-class _Beside:
-    """What was done for a kernel beside writing and judging it: selections, advice, plans, an agent's steps and its programs."""
-
-    turns: list[Turn] = field(default_factory=list)
-    seconds: float = 0.0
-
-
-def _beside_kernels(events: Sequence[Event]) -> dict[str, _Beside]:
-    """By the next kernel in the log, or by the last: nothing that was paid for is left out."""
-    found: dict[str, _Beside] = {}
-    waiting, last = _Beside(), ""
-    for event in events:
-        if isinstance(event, Wrote):
-            last = event.node
-            found[last], waiting = waiting, _Beside()
-        elif not isinstance(event, Judged | Drafted | Summarised):
-            waiting.turns += filter(None, [turn_of(event)])
-            waiting.seconds += getattr(event, "seconds", 0.0)
-    if last:
-        found[last].turns += waiting.turns
-        found[last].seconds += waiting.seconds
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from bottega.core.event import (
     AgentStepped,
     Criticised,
+    Drafted,
     Event,
     Judged,
     Planned,
@@ -38,10 +39,19 @@ class RunAttempt:
     same_as: str = ""
     writing_s: float = 0.0
     judging_s: float = 0.0
+    beside: tuple[Turn, ...] = ()
+    """Answers that are no kernels and led to this one: selections, advice, plans, an agent's steps."""
+    beside_s: float = 0.0
+    """What they took, and an agent's programs."""
 
     @property
     def author(self) -> str:
         return self.node.author or THE_MODEL
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All answers that were paid for it."""
+        return self.node.turn, *self.beside
 
     @property
     def outcome(self) -> str:
@@ -80,7 +90,7 @@ def is_final(event: Judged) -> bool:
     return event.key.startswith(f"{event.episode}/final/")
 
 
-def attempts_of(events: Iterable[Event], episode: str) -> list[RunAttempt]:
+def attempts_of(events: Sequence[Event], episode: str) -> list[RunAttempt]:
     """Every draft and every answer of the writer in the order in which they came, with its verdict where there is one."""
     judged: dict[str, Judged] = {}
     wrote: list[Wrote] = []
@@ -89,14 +99,34 @@ def attempts_of(events: Iterable[Event], episode: str) -> list[RunAttempt]:
             judged[event.node] = event
         elif isinstance(event, Wrote) and event.episode == episode:
             wrote.append(event)
-    attempts = []
+    attempts, beside = [], _beside_kernels(events, episode)
     for number, event in enumerate(wrote, 1):
         found = judged.get(event.node)
         turn = replace(event.turn, verdict=found.verdict if found else None)
         node = SearchNode(event.node, event.parent, event.scheme, turn, event.author)
         same_as, seconds = (found.same_as, found.seconds) if found else ("", 0.0)
-        attempts.append(RunAttempt(number, node, same_as, event.seconds, seconds))
+        attempts.append(RunAttempt(number, node, same_as, event.seconds, seconds, *beside[event.node]))
     return attempts
+
+
+def _beside_kernels(events: Iterable[Event], episode: str) -> dict[str, tuple[tuple[Turn, ...], float]]:
+    """Answers and seconds by the next kernel in the log, or by the last: nothing that was paid for is left out. A draft has none."""
+    found: dict[str, tuple[tuple[Turn, ...], float]] = {}
+    turns, seconds, last = list[Turn](), 0.0, ""
+    for event in events:
+        if getattr(event, "episode", None) != episode:
+            continue
+        if isinstance(event, Wrote):
+            found[event.node] = ((), 0.0)
+            if not event.author:
+                last, found[event.node] = event.node, (tuple(turns), seconds)
+                turns, seconds = [], 0.0
+        elif not isinstance(event, Judged | Drafted | Summarised):
+            turns += filter(None, [turn_of(event)])
+            seconds += getattr(event, "seconds", 0.0)
+    if last:
+        found[last] = (*found[last][0], *turns), found[last][1] + seconds
+    return found
 
 
 def by_outcome(attempts: Iterable[RunAttempt]) -> dict[str, int]:

@@ -54,11 +54,17 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
         return
 
 
+class DeviceHeld(Exception):
+    """The time was up while others had the device."""
+
+
 @contextmanager
-def alarm(seconds: float) -> Iterator[None]:
+def alarm(seconds: float, lease: Lease) -> Iterator[None]:
     """Interrupt task code that does not return. What hangs outside Python is killed by the judge a little later."""
 
     def ring(number: int, frame: Any) -> None:
+        if lease.waiting:
+            raise DeviceHeld
         raise InvalidTask(f"the task did not come up within {seconds:g} s; use smaller shapes or a longer task timeout")
 
     signal.signal(signal.SIGALRM, ring)
@@ -100,6 +106,8 @@ class Controller:
             except torch.OutOfMemoryError:
                 release(self.device)
                 reply = {"invalid": f"the task needs more memory than the {self.device} device has left; use smaller shapes"}
+            except DeviceHeld:
+                reply = {"held": True}
             except RunnerFailed as failure:
                 reply = {
                     "invalid": f"the reference could not be run: {failure.detail.get('text') or failure.text or failure.kind}"
@@ -120,7 +128,7 @@ class Controller:
             name: self._runner(name, *descriptors[1 + 2 * number : 3 + 2 * number])
             for number, name in enumerate(message["baselines"])
         }
-        with alarm(self.settings.task_timeout + 1):
+        with alarm(self.settings.task_timeout + 1, self.lease):
             for runner in runners.values():
                 runner.listen(deadline)
             with self.lease.starting_or_stopping():

@@ -63,8 +63,27 @@ def open_lease(device: str) -> list[int]:
 
 class Lease:
     def __init__(self, descriptors: list[int]):
+        self.descriptors = descriptors
         self._entry_lock, self._timers_lock, self._device_lock, self._start_lock = descriptors
         self._entered = 0.0
+        self.waiting = False
+        """Whether it waits for others at this moment."""
+
+    def drop(self) -> None:
+        """Let go of every lock that was taken through these descriptors, in whichever process. For a holder that is stopped."""
+        for descriptor in self.descriptors:
+            _unlock(descriptor)
+
+    def close(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int, how: int) -> None:
+        self.waiting = True
+        try:
+            _lock(descriptor, how)
+        finally:
+            self.waiting = False
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -78,7 +97,7 @@ class Lease:
     def starting_or_stopping(self) -> Iterator[None]:
         """Shared, by a few at a time. A GPU's driver makes and ends the contexts of processes one after the other, and slows down what
         runs beside; many at once would keep a timer waiting for all of them. Not for a process that already shares the lease."""
-        _lock(self._start_lock, fcntl.LOCK_EX)
+        self._lock(self._start_lock, fcntl.LOCK_EX)
         try:
             with self.shared():
                 yield
@@ -89,7 +108,7 @@ class Lease:
     def exclusive(self) -> Iterator[None]:
         self._announce_timer()
         try:
-            _lock(self._device_lock, fcntl.LOCK_EX)
+            self._lock(self._device_lock, fcntl.LOCK_EX)
             try:
                 yield
             finally:
@@ -108,11 +127,11 @@ class Lease:
 
     def enter(self) -> None:
         """Share it until `leave`, for work that does not fit into one `with` block."""
-        _lock(self._entry_lock, fcntl.LOCK_EX)
+        self._lock(self._entry_lock, fcntl.LOCK_EX)
         try:
-            _lock(self._timers_lock, fcntl.LOCK_EX)
+            self._lock(self._timers_lock, fcntl.LOCK_EX)
             try:
-                _lock(self._device_lock, fcntl.LOCK_SH)
+                self._lock(self._device_lock, fcntl.LOCK_SH)
             finally:
                 _unlock(self._timers_lock)
             os.pwrite(self._entry_lock, struct.pack("d", time.monotonic()), 0)
@@ -142,11 +161,11 @@ class Lease:
     def _announce_timer(self) -> None:
         """Take the timers' lock: past the sharers that queue, unless they have been kept out for long."""
         if time.monotonic() - self._last_entry() < MOST_SECONDS_OF_TIMERS:
-            _lock(self._timers_lock, fcntl.LOCK_SH)
+            self._lock(self._timers_lock, fcntl.LOCK_SH)
             return
-        _lock(self._entry_lock, fcntl.LOCK_EX)
+        self._lock(self._entry_lock, fcntl.LOCK_EX)
         try:
-            _lock(self._timers_lock, fcntl.LOCK_SH)
+            self._lock(self._timers_lock, fcntl.LOCK_SH)
         finally:
             _unlock(self._entry_lock)
 

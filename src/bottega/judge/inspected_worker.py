@@ -83,8 +83,6 @@ class InspectedWorker(WorkerLink):
                 return NOT_THERE
             written = self.control.overwrite_memory(scattered_regions(record.where, views))
             return "" if written else self.control.memory_unreadable
-        except ValueError:  # beyond any address
-            return NOT_THERE
         except SandboxError:
             raise RunnerFailed("died") from None
 

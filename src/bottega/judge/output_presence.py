@@ -61,20 +61,19 @@ class OutputPresence:
         secrets.SystemRandom().shuffle(chosen)
         if where is None or len(where) < len(expected):
             return cls(missing=True)
-        try:
-            for number in chosen[:MOST_OUTPUTS]:
-                tensor = expected[number]
-                address, strides = where[number]
-                if len(strides) != tensor.dim():
-                    continue  # of another shape, which is reported elsewhere
-                width = tensor.dtype.itemsize
-                for index in _indices(tensor):
-                    presence.places.append((number, index))
-                    regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))
-            presence.found = (control.read_memory(regions) if regions else []) or []
-        except ValueError:  # no address
-            presence.missing = True
-        presence.missing = presence.missing or len(presence.found) != len(presence.places)
+        for number in chosen[:MOST_OUTPUTS]:
+            tensor = expected[number]
+            address, strides = where[number]
+            if len(strides) != tensor.dim():
+                continue  # of another shape, which is reported elsewhere
+            width = tensor.dtype.itemsize
+            for index in _indices(tensor):
+                presence.places.append((number, index))
+                regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))
+        if any(address >= HIGHEST for address, _ in regions):
+            return cls(missing=True)
+        presence.found = (control.read_memory(regions) if regions else []) or []
+        presence.missing = len(presence.found) != len(presence.places)
         return presence
 
     def matches(self, outputs: Sequence[torch.Tensor]) -> bool:

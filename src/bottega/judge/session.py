@@ -10,14 +10,15 @@ import pickle
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from bottega.core.errors import JudgeError, TaskError
+from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
 from bottega.judge.baseline_cache import BaselineCache, folder_name
 from bottega.judge.build_cache import lend
 from bottega.judge.cancellation import Cancellation
-from bottega.judge.device_lock import open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Machine, end_sandboxes
 from bottega.judge.memory_admission import AdmittedTask, MemoryAdmission, ShortOfMemory
@@ -25,6 +26,7 @@ from bottega.judge.memory_need import MemoryEstimate
 from bottega.judge.settings import Settings
 from bottega.judge.worker_process import WorkerProcess
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
+from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.fork_server import Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 
@@ -53,6 +55,9 @@ class Session:
         self.key = session_key(task, settings)
         self.facts: dict[str, Any] = {}
         self.sandboxes: list[Sandbox] = []
+        self.leases: list[Lease] = []
+        """The locks that the controller takes, to take them from it."""
+        self.resting = False
         self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
         self.held_until = 0.0
@@ -73,6 +78,7 @@ class Session:
         payload = payload_descriptor(pickle.dumps({"source": source, "claimed": claimed, "settings": settings}))
         archive = lend(self.machine.cache, self.task.id, source)
         lent, told = ([], {}) if archive is None else ([archive.descriptor], archive.message)
+        self._wake()
         try:
             self._tell({"do": "evaluate", **told}, [payload, worker.end.fileno(), worker.sandbox.control.fileno(), *lent])
             compiling = settings.task_timeout if settings.compiled else 0.0
@@ -83,6 +89,7 @@ class Session:
             os.close(payload)
             if archive is not None:
                 archive.close()
+            self._rest()
             self.last_used = time.monotonic()
         if "invalid" in reply:
             raise TaskError(f"{self.task.label}: {reply['invalid']}")
@@ -94,18 +101,54 @@ class Session:
         return evaluation
 
     def fitness(self) -> dict[str, Any]:
-        self._tell({"do": "fitness"}, [])
-        reply = self._answer(self.settings.task_timeout * (2 if self.settings.compiled else 1))
+        self._wake()
+        try:
+            self._tell({"do": "fitness"}, [])
+            reply = self._answer(self.settings.task_timeout * (2 if self.settings.compiled else 1))
+        finally:
+            self._rest()
         if "fitness" not in reply:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
         return dict(reply["fitness"])
+
+    @property
+    def usable(self) -> bool:
+        return self.resting or bool(self.settings.compiled)
+
+    def _rest(self) -> None:
+        """Stop the controller until it is asked again, and let go of whatever lock it holds: threads of a task could keep the device from
+        everybody, from the judge itself too. Not where baselines may still be compiled, which it looks after."""
+        if not self.settings.compiled:
+            self.resting = self._stop_controller()
+
+    def _wake(self) -> None:
+        """Continue it. One that is gone is noticed when it is asked."""
+        if self.resting:
+            self.resting = False
+            with suppress(SandboxError):
+                ProcessControl(self.sandboxes[0].control).thaw()
+
+    def _stop_controller(self) -> bool:
+        """Stop it, and take its locks from it. False: it is gone, or was ended since it could not be stopped."""
+        stopped = False
+        if self.sandboxes:
+            with suppress(SandboxError):
+                stopped = ProcessControl(self.sandboxes[0].control).freeze()
+            if not stopped:
+                self.sandboxes[0].kill()
+        for lease in self.leases:
+            lease.drop()
+        return stopped
 
     def kill(self) -> None:
         """End its processes from another thread; whoever waits for their answer then has none."""
         for sandbox in list(self.sandboxes):
             sandbox.kill()
+        for lease in list(self.leases):
+            lease.drop()
 
     def close(self, *, at_once: bool = False) -> None:
+        self._stop_controller()  # one that holds the device would be waited for
         try:
             end_sandboxes(self.machine, self.sandboxes, at_once)
         finally:
@@ -114,6 +157,9 @@ class Session:
         for sandbox in self.sandboxes:
             sandbox.control.close()
         self.sandboxes = []
+        for lease in self.leases:
+            lease.close()
+        self.leases = []
         self.cache.close()
         if hasattr(self, "channel"):
             self.channel.close()
@@ -124,7 +170,8 @@ class Session:
         self.on_admitted()
         ends: list[socket.socket] = []
         ours, theirs = channel_pair()
-        leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart
+        self.leases = [Lease(open_lease(self.machine.lease_name)) for _ in range(2)]  # for two that hold it apart
+        leases = [descriptor for lease in self.leases for descriptor in lease.descriptors]
         try:
             self.channel = Channel(ours)
             self.sandboxes.append(self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], trusted=True))
@@ -142,12 +189,15 @@ class Session:
             theirs.close()
             for end in ends:
                 end.close()
-            for descriptor in leases:
-                os.close(descriptor)
         cancellation.check()  # `kill` saw only those that were there; from here on it sees all
         reply = self._answer(self.settings.task_timeout + OPENING_SECONDS)
+        if "held" in reply:
+            raise JudgeError(
+                f"{self.task.label}: others hold the device for longer than a task may take to come up; judge again"
+            )
         if "opened" not in reply:
             raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))
+        self._rest()
         self.facts = reply["facts"]
         self.machine.rates = {"bytes_per_second": self.facts["bytes_per_second"]}
         if self.admission is not None and self.admitted is not None:

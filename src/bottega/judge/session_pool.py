@@ -106,7 +106,7 @@ class SessionPool:
             (session.admitted is not None and session.admitted.alone) or self.admission.wanted(AGEING_SECONDS if more else 0.0)
         )
         with self._lock:
-            if not self.closed and not wanted:
+            if not self.closed and not wanted and session.usable:
                 self._in_use -= 1
                 self.idle.append(session)
                 self._start_polling()
@@ -117,7 +117,7 @@ class SessionPool:
         """Keep it for `HELD_SECONDS`, whoever waits for its memory."""
         session.held_until = time.monotonic() + HELD_SECONDS
         with self._lock:
-            if not self.closed:
+            if not self.closed and session.usable:
                 self._in_use -= 1
                 self.idle.append(session)
                 self._start_polling()

@@ -134,15 +134,16 @@ def _use(finding: FinalKernel) -> list[Block]:
 
 
 def _table(attempts: Sequence[RunAttempt], baseline: str) -> ReportTable:
-    rows = []
+    rows, priced = list[tuple[str, ...]](), any(turn.cost for attempt in attempts for turn in attempt.turns)
     for attempt in attempts:
-        node, turn = attempt.node, attempt.node.turn
-        speed, tokens = spread(node.verdict, baseline), turn.prompt_tokens + turn.output_tokens
-        seconds = f"{attempt.writing_s + attempt.judging_s:.1f}"
-        rows.append(
-            (str(attempt.number), node.id, attempt.author, node.parent or "", attempt.outcome, speed, str(tokens), seconds)
-        )
-    return ReportTable("", ("#", "kernel", "by", "from", "outcome", f"against {baseline}", "tokens", "s"), rows)
+        node, speed = attempt.node, spread(attempt.node.verdict, baseline)
+        tokens = sum(turn.prompt_tokens + turn.output_tokens for turn in attempt.turns)
+        seconds = f"{attempt.writing_s + attempt.judging_s + attempt.beside_s:.1f}"
+        row = (str(attempt.number), node.id, attempt.author, node.parent or "", attempt.outcome, speed, str(tokens), seconds)
+        rows.append((*row, f"{sum(turn.cost for turn in attempt.turns):.4f}") if priced else row)
+    columns = ("#", "kernel", "by", "from", "outcome", f"against {baseline}", "tokens", "s", *(["cost"] if priced else []))
+    told = "Tokens, seconds and cost with what was asked to come to the kernel: skills, advice, plans, steps."
+    return ReportTable("", columns, rows, told if any(attempt.beside for attempt in attempts) else "")
 
 
 def _attempt(

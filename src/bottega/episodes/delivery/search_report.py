@@ -6,9 +6,10 @@ Each part is a function of the events, and is left out where the run has none of
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
-from bottega.core.event import Event, Tuned
+from bottega.core.event import AgentStepped, Event, Tuned
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, spread
 from bottega.episodes.delivery.page import Block, Code, PageSection, Paragraph, ReportTable
@@ -34,7 +35,7 @@ def search_blocks(events: Sequence[Event], episode: str, settings: EpisodeSettin
         caption = f"Predictions were off by a factor of {error:.2f} (geometric mean)." if error is not None else ""
         columns = ("kernel", "from", "change", "predicted", "measured", "finding")
         blocks.append(ReportTable("The notebook", columns, rows, caption))
-    return [*blocks, *_knobs(events, episode)]
+    return [*blocks, *_knobs(events, episode), *_agent_calls(events, episode)]
 
 
 def _evolution(state: EvolutionState) -> list[Block]:
@@ -117,6 +118,17 @@ def _knobs(events: Sequence[Event], episode: str) -> list[Block]:
             rows.append((event.node, _milliseconds(event.base_ms), tried, str(known), chosen))
     columns = ("kernel", "as written", "settings", "remembered", "best")
     return [ReportTable("Knobs", columns, rows, "Measured side by side, before the verdict that counts.")] if rows else []
+
+
+def _agent_calls(events: Sequence[Event], episode: str) -> list[Block]:
+    """An agent's answers by the tools that they called."""
+    steps = [event for event in events if isinstance(event, AgentStepped) and event.episode == episode]
+    called = Counter(name for event in steps for name in event.turn.tools or ())
+    idle = sum(not event.turn.tools for event in steps)
+    rows = [(name, str(count)) for name, count in called.most_common()] + ([("no tool", str(idle))] if idle else [])
+    faults, lines = sum(bool(event.turn.fault) for event in steps), len({event.line for event in steps})
+    told = f"{len(steps)} answers, {lines} {'line' if lines == 1 else 'lines'}; {faults} could not be carried out as they were."
+    return [ReportTable("The agent's calls", ("tool", "calls"), rows, told)] if steps else []
 
 
 def _milliseconds(value: float | None) -> str:
