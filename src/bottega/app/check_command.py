@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -45,7 +45,7 @@ def check_command(
     """
     opened = open_result(folder)
     result, device = opened.result, device or opened.result.device
-    options = {"baselines": tuple(result.baselines), "precision": result.precision, "training": result.training}
+    options: dict[str, Any] = {"baselines": tuple(result.baselines), "precision": result.precision, "training": result.training}
     with device_host(server) as host, host.judge(host.chosen(device)[0], **options) as judge:
         console = Terminal(stderr=True)
         with console.status(Text(printable(f"judging {folder} on {device} …"))) if console.is_terminal else console.capture():
