@@ -73,6 +73,12 @@ def test_a_wrong_answer_and_its_diagnosis_are_in_the_next_prompt() -> None:
     assert "off by one" not in json.dumps(prompt_of(SOURCE, "a"))
 
 
+def test_an_answer_that_is_the_compilers_own_is_not_mended_by_itself() -> None:
+    task = {**task_row("a"), "answer": "```python\nx = 1  \n\n# why\ny = 2\n```"}
+    assert not repair.can_be_mended(answer_row("a", "```python\nx = 1\ny = 2\n```"), task)
+    assert repair.can_be_mended(answer_row("a", "```python\nx = 2\ny = 2\n```"), task)
+
+
 def test_a_way_is_asked_on_until_it_is_right_and_only_turns_see_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair, "later_prompt", lambda row, past: [{"role": "user", "content": f"after {len(past)}"}])
     by_task = {name: task_row(name) for name in ("a", "b", "c")}
