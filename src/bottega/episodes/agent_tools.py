@@ -24,7 +24,7 @@ from bottega.core.skill import Skill, SkillState
 from bottega.core.turn import Turn
 from bottega.episodes.agent_files import AgentFiles, ToolError
 from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
-from bottega.episodes.node import SearchNode
+from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.writing import EpisodeSearch
 from bottega.skills.agent_skills import SKILL_FILE, description_of, folder_name, read_folders, skill_markdown
 from bottega.skills.query import query_from_text
@@ -58,9 +58,10 @@ class AgentTools:
 
     async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
         if name in ("judge", "profile"):
+            count = len(self.nodes)
             node = await self._judged(key)
             if name == "judge":
-                return self._verdict(node)
+                return ("" if len(self.nodes) > count else "The same text was judged before: ") + self._verdict(node)
             return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
             program = BUILD if name == "build" else given["path"].strip()
@@ -141,7 +142,9 @@ class AgentTools:
 
     def _verdict(self, node: SearchNode) -> str:
         told = earlier_turn_of(node.turn, self.search.settings.baseline)
-        best = self.search.best
+        best = best_of(
+            self.nodes, self.search.settings.baseline
+        )  # of this line: other lines may be elsewhere when a run is resumed
         text = f"{told.outcome_text}\n{told.diagnosis}"
         if best is not None and best.id != node.id:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."

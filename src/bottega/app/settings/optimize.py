@@ -73,8 +73,8 @@ class OptimizeSettings(WritingSettings):
     seed: int = 0
     """Another seed is another search."""
 
-    minutes: float | None = None
-    """Search for at most this long."""
+    minutes: float | None = 30
+    """Search for at most this long; none for as long as it takes."""
     kernels: int | None = None
     """At most this many kernels."""
 

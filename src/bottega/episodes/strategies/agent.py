@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from bottega.agents import agent as agent_prompts
 from bottega.agents.agent import KERNEL, TOOLS, AgentAnswer
 from bottega.backbone.chat import Message
+from bottega.backbone.reply import ContextError
 from bottega.backbone.tool_calls import ToolCall
 from bottega.core.event import AgentStepped
 from bottega.core.trace import Trace
@@ -60,7 +61,12 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
         talk = agent_prompts.shortened(talk, search.context.room(settings))
         likeliest = first and number == 0 and settings.likeliest_first
         step = _Step(search, tools.line, f"{prefix}/{number}", tuple(talk), added, likeliest)
-        stepped = await search.context.once(step.key, AgentStepped, step.asked)
+        try:
+            stepped = await search.context.once(step.key, AgentStepped, step.asked)
+        except ContextError:
+            if not turns:
+                raise
+            return  # what was judged stands; nothing more can be asked in this conversation
         calls = [ToolCall(**call) for call in stepped.calls]
         turns.append(stepped.turn)
         judged, results = len(tools.nodes), []
