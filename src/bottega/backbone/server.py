@@ -166,7 +166,7 @@ class ServerBackbone:
         reply = read_reply(line.key.cut_from(said) if line.key.is_secret else said)
         return reply if isinstance(reply, Reply) else read_reply(line.key.cut_from(said))
 
-    def _request(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    def _request(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> dict[str, Any]:
         """Temperature and top-p are always sent: vLLM takes what is missing from the model's files, and those differ."""
         request: dict[str, Any] = {"model": self.endpoint.model, "messages": [_sent(message) for message in messages]}
         request[self.limit_field] = sampling.max_tokens

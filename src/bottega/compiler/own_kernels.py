@@ -11,11 +11,7 @@ import functools
 
 from bottega.compiler.answer_choices import AnswerChange
 from bottega.compiler.choices import Choices, Heavy
-from bottega.compiler.draft_compiler import KINDS, draft
-from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.source.text import parsed
-from bottega.compiler.step_compiler import lower_task
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.languages import language_named
@@ -34,6 +30,11 @@ def with_own_kernels(source: str, task_source: str, language: str) -> str:
 @functools.lru_cache(256)
 def own_kernels(task_source: str, language: str) -> str:
     """The module with every heavy operator as a kernel of its own; empty where there is none, or the compiler refuses."""
+    from bottega.compiler.draft_compiler import KINDS, draft  # torch comes with it, which answers that do not ask need not wait for
+    from bottega.compiler.model_class import with_model_class
+    from bottega.compiler.planner_passes import PASSES
+    from bottega.compiler.step_compiler import lower_task
+
     try:
         lowered = lower_task(with_model_class(Task(task_source)))
         plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))

@@ -135,7 +135,7 @@ def _measuring(request: OptimizeRequest, host: DeviceHost) -> contextlib.Abstrac
     settings = request.settings
     if not settings.knobs or host is not LOCAL or request.training is not None:
         return contextlib.nullcontext()
-    return TrustedJudge(settings.device, workers=1, precision=settings.precision)
+    return TrustedJudge(settings.device, workers=1, precision=settings.precision, require_sandbox=True)
 
 
 class _Stopped(Exception):

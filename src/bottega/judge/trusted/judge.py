@@ -1,7 +1,7 @@
 """The trusted mode as its user holds it, like `Judge`: a pool of worker processes, each of which judges all candidates of a task.
 
 A worker that hangs is killed, one that dies or whose device is broken is replaced. A candidate is blamed only when the same happens again to
-it alone in a fresh worker; the other candidates of the task go on. Nothing here withstands hostile code.
+it alone in a fresh worker; the other candidates of the task go on. Nothing here withstands a candidate that cheats.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ class TrustedJudge:
         baselines: tuple[str, ...] = ("eager",),
         precision: str = "fp32",
         timeout: float = TIMEOUT_SECONDS,
+        require_sandbox: bool = False,
     ) -> None:
+        """`require_sandbox`: for kernels that are not our own. The machine is safe from them then; what they say of themselves is not."""
         if workers < 1:
             raise UsageError("the trusted judge needs at least one worker")
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
         self.settings = Settings(device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout)
-        self.workers = workers
+        self.workers, self.require_sandbox = workers, require_sandbox
         self.seconds: Counter[str] = Counter()
         """Of all workers together, by what they did."""
         self.replaced: Counter[str] = Counter()
@@ -182,7 +184,7 @@ class TrustedJudge:
             if self._closed:
                 raise JudgeError("this judge was closed")
             if self._machine is None:
-                self._machine = start_machine(self.settings, require_sandbox=False)
+                self._machine = start_machine(self.settings, require_sandbox=self.require_sandbox)
             if not fresh and self._idle:
                 # Else one that is likely done with its own task: a task's candidates come in two batches.
                 worker = min(self._idle, key=lambda one: (one.task != task.id, one.batches < 2))
