@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,11 +41,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     import torch
 
-    turn = rotation()
+    turn, seen = rotation(), Counter[Path]()
     for item in items:
         own = any(mark.name == "rotates" for mark in item.own_markers)  # of a file that rotates, only the cases do
-        if (own or ("rotates" in item.keywords and hasattr(item, "callspec"))) and not is_due(item.nodeid, turn):
-            item.add_marker(pytest.mark.slow)
+        if own or ("rotates" in item.keywords and hasattr(item, "callspec")):
+            seen[item.path] += 1  # one file's come one after the other: what is heavy lies together
+            if not is_due(item.path.name, turn + seen[item.path]):
+                item.add_marker(pytest.mark.slow)
     if not torch.cuda.is_available():
         skip = pytest.mark.skip(reason="needs an NVIDIA GPU")
         for item in items:

@@ -382,6 +382,7 @@ def test_json_is_printed_where_only_ascii_can_be(monkeypatch: pytest.MonkeyPatch
         assert raw.getvalue() == written
 
 
+@pytest.mark.rotates
 def test_as_a_process_it_exits_with_its_code_and_bears_a_closed_pipe(place: tuple[str, Path], library: Library) -> None:
     library.add_many(starter_cards(), on_conflict="skip")
     command = [sys.executable, "-m", "bottega.app.cli", "skills"]

@@ -74,6 +74,7 @@ def killed_at(write: int, work: Callable[[], Any]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
+@pytest.mark.rotates
 def test_killed_at_any_write_a_run_goes_on_and_nothing_counts_twice(place: Path) -> None:
     whole = judged(place, "whole").run
     expected = [(attempt.key, attempt.candidate) for attempt in whole.attempts]

@@ -179,6 +179,7 @@ def test_settings_of_every_arm_can_be_read() -> None:
         assert config.rollout.samples * (config.rollout.schemes + 1) == 16, name
 
 
+@pytest.mark.rotates
 def test_evaluating_and_selecting_go_from_tasks_to_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

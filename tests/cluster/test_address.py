@@ -24,6 +24,7 @@ def test_a_server_and_a_cluster_are_two_places() -> None:
         pass
 
 
+@pytest.mark.rotates
 def test_without_a_cluster_nothing_of_ray_is_imported(tmp_path: Path) -> None:
     """A whole bench, in a process of its own; the kernel is refused before anything has to be built."""
     (tmp_path / "star_relu.py").write_text("")
@@ -37,6 +38,7 @@ def test_without_a_cluster_nothing_of_ray_is_imported(tmp_path: Path) -> None:
     assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
 
 
+@pytest.mark.rotates
 def test_without_ray_it_is_said_what_to_install() -> None:
     code = (
         "import sys\nsys.modules['ray'] = None\nfrom bottega.cluster.judges import ClusterDevices\n"

@@ -65,6 +65,7 @@ def tracer() -> Iterator[CallGraphTracer]:
         yield one
 
 
+@pytest.mark.rotates
 def test_one_sandbox_records_one_after_the_other_and_each_once(tracer: CallGraphTracer) -> None:
     assert [traced(tracer, task(rows)) for rows in (2, 3, 4)] == [told(2), told(3), told(4)]
     (recorder,) = tracer._idle
@@ -150,6 +151,7 @@ def test_threads_that_ask_at_once(tracer: CallGraphTracer) -> None:
         assert list(threads.map(lambda rows: traced(tracer, task(rows)), tasks)) == [told(rows) for rows in tasks]
 
 
+@pytest.mark.rotates
 def test_closing_ends_what_is_being_recorded_and_keeps_nothing_of_it() -> None:
     one = CallGraphTracer(seconds=60.0)
     assert traced(one, task(8)) == told(8)

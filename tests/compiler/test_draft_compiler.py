@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 import torch
 from half_tasks import HALVES
 from small_tasks import SMALL, task
@@ -65,6 +66,7 @@ def test_a_short_product_of_halves_is_ours_first() -> None:
     assert next(variants(lower_task(given))).own == ("short_product",)
 
 
+@pytest.mark.rotates
 def test_no_two_drafts_of_a_task_are_alike() -> None:
     for given in (
         LARGE,
@@ -116,6 +118,7 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
 
 
+@pytest.mark.rotates
 def test_of_a_long_network_the_second_draft_is_fused_between_its_layers() -> None:
     layers = "*(layer for _ in range(24) for layer in (nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()))"
     network = task("long", "return self.net(x) + x", "torch.randn(2, 16, 64, 64)", f"self.net = nn.Sequential({layers}).eval()")

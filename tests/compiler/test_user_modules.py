@@ -213,6 +213,7 @@ class Model(nn.Module):
 """
 
 
+@pytest.mark.rotates
 def test_experts_are_products_of_rows_in_groups() -> None:
     pytest.importorskip("transformers")
     source = module("x", "torch.randn(2, 6, 16)").replace(

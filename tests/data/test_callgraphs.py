@@ -55,6 +55,7 @@ def test_each_is_recorded_once_and_a_torn_line_again(tmp_path: Path, monkeypatch
     assert callgraphs_of(tmp_path, tasks) == found
 
 
+@pytest.mark.rotates
 def test_what_is_no_callgraph_is_recorded_again(tmp_path: Path) -> None:
     one = task("silu_chain")
     (tmp_path / FILE).write_text(json.dumps({"task": one.id, "graph": {"calls": "t1 = silu(x)"}}) + "\n")

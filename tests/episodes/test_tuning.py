@@ -183,6 +183,7 @@ def test_a_kernel_that_is_not_right_is_not_tuned(tmp_path: Path) -> None:
     assert not measure.measured
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("values, wrong", [("1 8", ()), ("3 8", ("WIDTH=3",))])
 def test_the_real_measuring_mode_times_settings_and_finds_wrong_ones(
     tmp_path: Path, values: str, wrong: tuple[str, ...]

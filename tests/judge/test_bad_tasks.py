@@ -176,6 +176,7 @@ def test_a_task_does_not_see_what_is_kept_for_others(judge: Judge) -> None:
     assert verdict.correct, verdict.diagnosis
 
 
+@pytest.mark.rotates
 def test_a_task_that_takes_the_device_when_its_verdict_is_over_keeps_it_from_nobody() -> None:
     holding = GOOD.replace(
         "    return [torch.randn(8, 16)]", "    drawn.append(time.monotonic())\n    return [torch.randn(8, 16)]"

@@ -177,6 +177,7 @@ def test_a_copy_is_right_and_a_changed_copy_is_wrong(judge: Judge, name: str) ->
     assert wrong.diagnosis
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(("output", "same"), [("x.conj()", "torch.conj_physical(x)"), ("x.conj().imag", "0 - x.imag")])
 def test_lazy_conjugation_is_resolved_on_both_sides(judge: Judge, output: str, same: str) -> None:
     """torch conjugates and negates by a flag on the view; the bytes below are not the values. Timed calls look at them too."""

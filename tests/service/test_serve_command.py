@@ -83,6 +83,7 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
+@pytest.mark.rotates
 @pytest.mark.timeout(280)
 def test_the_verdict_is_the_command_lines_and_survives_the_servers_death(judge: Judge, tmp_path: Path) -> None:
     port = free_port()

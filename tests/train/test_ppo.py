@@ -130,6 +130,7 @@ def test_the_policy_waits_while_the_critic_is_trained_first(tmp_path: Path) -> N
     assert not same(weights(tmp_path / "learns"), begun)
 
 
+@pytest.mark.rotates
 def test_a_run_with_a_critic_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     config = toy_config(
         tmp_path, *SMALL, *EXACT, *PPO, "ablations.frozen_library=true", "rollout.summaries=0", "stages.critic=1"

@@ -30,7 +30,8 @@ def with_own_kernels(source: str, task_source: str, language: str) -> str:
 @functools.lru_cache(256)
 def own_kernels(task_source: str, language: str) -> str:
     """The module with every heavy operator as a kernel of its own; empty where there is none, or the compiler refuses."""
-    from bottega.compiler.draft_compiler import KINDS, draft  # torch comes with it, which answers that do not ask need not wait for
+    # Here, since torch comes with them, which answers that do not ask need not wait for.
+    from bottega.compiler.draft_compiler import KINDS, draft
     from bottega.compiler.model_class import with_model_class
     from bottega.compiler.planner_passes import PASSES
     from bottega.compiler.step_compiler import lower_task

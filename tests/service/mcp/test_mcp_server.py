@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
@@ -86,6 +87,7 @@ def test_an_agent_over_stdio(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(spoken(), 240))
 
 
+@pytest.mark.rotates
 def test_a_verdict_and_its_explanation(tmp_path: Path) -> None:
     """Of a candidate that cannot be imported: a real verdict, and a quick one."""
     notes: list[str] = []

@@ -33,6 +33,7 @@ def run_eagerly(source: str) -> tuple[torch.Tensor, torch.Tensor]:
         return model(*space["get_inputs"]()), model(*space["get_inputs"]())
 
 
+@pytest.mark.rotates
 def test_the_same_seed_and_number_are_the_same_task_in_another_process() -> None:
     code = "from bottega.tasks.synth import synthesise\nprint([synthesise(3, i, 'cuda').task.id for i in (9, 2, 30)])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
