@@ -186,4 +186,4 @@ def test_packed_and_padded_agree_on_the_embedded_model() -> None:
     one, other = total(Policy(model), rows, [[0, 1, 2]], SFT), padded(model, rows)
     assert one[0] == pytest.approx(other[0], rel=1e-5)
     for name, value in one[1].items():
-        assert (value - other[1][name]).norm() <= 1e-4 * other[1][name].norm() + 1e-7, name
+        assert (value - other[1][name]).norm() <= 1e-3 * other[1][name].norm() + 1e-7, name  # thirty layers of fp32 in another order
