@@ -106,7 +106,7 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
 
 
 def _vary_constant(tensor: torch.Tensor, wide: torch.dtype) -> None:
-    """Unit gains and zero biases become random near what they were, as a module's own do; of a mask that is the same everywhere, some places change."""
+    """Unit gains and zero biases become random, near what they were; of a mask that is the same everywhere some places change."""
     for piece in flat(tensor).split(PIECE):
         if piece.dtype == torch.bool:
             piece.logical_xor_(torch.randint(0, 8, piece.shape, dtype=torch.uint8, device=piece.device) < FLIPPED_OF_8)

@@ -181,7 +181,7 @@ def profile_task(
         if profile.large:
             eager.trim(deadline)
         outputs = eager.output_views(record.specs)
-        profile.sizes = tuple(root_mean_square(each) if each.is_floating_point() else 0.0 for each in outputs)
+        profile.sizes = output_sizes(outputs)
         largest = max((tensor.numel() for tensor in drawn.tensors if tensor.is_floating_point()), default=0)
         profile.long_sums = largest >= LONG_SUM * max(1, sum(each.numel() for each in outputs))
         counts = []
@@ -262,6 +262,11 @@ def profile_first_call(
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, options()).specs))
     return first
+
+
+def output_sizes(outputs: list[torch.Tensor]) -> tuple[float, ...]:
+    """Root mean square of each floating-point output, 0 for the others."""
+    return tuple(root_mean_square(each) if each.is_floating_point() else 0.0 for each in outputs)
 
 
 def small_output_sizes(views: list[torch.Tensor]) -> list[float]:

@@ -268,7 +268,8 @@ def _rows(tensor: torch.Tensor, rows: slice) -> torch.Tensor:
 def _is_dominated(held: list[OutputPair], usual: tuple[float, ...]) -> bool:
     """Whether some output is so much larger than on plain inputs that errors of its ordinary elements pass."""
     return any(
-        size and each.want.is_floating_point() and root_mean_square(each.want) > DOMINATED * size for each, size in zip(held, usual)
+        size and each.want.is_floating_point() and root_mean_square(each.want) > DOMINATED * size
+        for each, size in zip(held, usual)
     )
 
 

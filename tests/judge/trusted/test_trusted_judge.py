@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpus import load_task
 from hand_teacher import Hand, task
 
 from bottega.core.candidate import Candidate
@@ -127,14 +128,32 @@ def test_a_task_that_cannot_be_judged_says_so_and_a_closed_judge_raises() -> Non
         TrustedJudge("cpu", workers=0)
 
 
+def open_here(of: Task) -> TrustedTask:
+    sharing = SharedDevice(Lease(open_lease("cpu")), lambda stage: None)
+    made = TrustedTask(of, Settings(), "cpu", DeviceControl("cpu"), sharing)
+    made.open()
+    return made
+
+
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrustedTask:
     """A task that is open in this process."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    sharing = SharedDevice(Lease(open_lease("cpu")), lambda stage: None)
-    made = TrustedTask(TASK, Settings(), "cpu", DeviceControl("cpu"), sharing)
-    made.open()
-    return made
+    return open_here(TASK)
+
+
+def test_a_task_without_an_answer_to_negative_inputs_is_tried_on_weaker_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = open_here(load_task("capped_logarithm"))
+    for body, right in (("x.clamp(max=4.0).log()", True), ("x.log()", False)):
+        source = f"import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return {body}\n"
+        evaluation = TrustedEvaluation(made, Candidate(source, "torch", "own"), tmp_path / "own")
+        evaluation.run(profiled=False)
+        assert evaluation.correct is right
+        assert not any(trial["skipped"] for trial in evaluation.report["trials"])
+    assert not made.discard_overwritten()
 
 
 def test_what_a_wrong_kernel_wrote_into_is_made_again(opened: TrustedTask) -> None:
