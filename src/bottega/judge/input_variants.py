@@ -48,12 +48,12 @@ STRONGEST = Strength()
 
 
 def strengths(variant: str) -> tuple[Strength, ...]:
-    """What is tried of a variant, one after the other, until the reference has an accurate answer."""
+    """What is tried of a variant, one after the other, until the reference has an accurate answer. Signs matter more than extremes."""
     if variant == "concentrated":
         return (STRONGEST,)
     if variant == "offset":
         return STRONGEST, Strength(extreme=False)
-    return STRONGEST, Strength(signed=False), Strength(extreme=False), Strength(signed=False, extreme=False)
+    return STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
 
 
 def structure(tensor: torch.Tensor) -> str:
