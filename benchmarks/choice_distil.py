@@ -1,8 +1,8 @@
 """Does a model learn the choices that a sweep found? It is fine-tuned on the winners' answers, then answers tasks that were set aside, and its
 kernels are measured beside the rule's, the oracle's and random choices.
 
-Set aside are all tasks with combinations of operators that the training rows do not have, and the built-in ones. Controls: the model before, and
-the same training on random choices instead of winners.
+Set aside are a quarter of the modules (or all modules with combinations of operators that the training rows do not have: `--split kinds`), and the
+built-in ones. Controls: the model before, and the same training on random choices instead of winners.
 
     PYTHONPATH=src python3 benchmarks/choice_distil.py rows sweep distil
     PYTHONPATH=src python3 benchmarks/choice_distil.py train distil winners --device cuda
@@ -40,6 +40,7 @@ from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.choose import open_backbone
 from bottega.compiler.answer_choices import changed
 from bottega.compiler.callgraph_names import recorded
+from bottega.compiler.own_kernels import own_kernels_change
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
@@ -49,6 +50,7 @@ from bottega.judge.trusted.judge import TrustedJudge
 
 RULE, WINNERS, RANDOM, ORACLE, BEFORE = "rule", "winners", "random", "oracle", "before"
 TRAINED = (WINNERS, RANDOM)
+MODULES, KINDS = "modules", "kinds"
 HELD_OUT, ANSWERS, TIMES = "held_out.jsonl", "answers.jsonl", "times.jsonl"
 ONE_IN = 4
 ROUNDS, LONGEST_ANSWER = 24, 2048
@@ -73,6 +75,7 @@ def rows(
     sweep: Annotated[Path, typer.Argument(help="The sweep's folder.")],
     folder: Folder,
     results: Annotated[Path | None, typer.Option(help="The sweep's results, if not in its folder.")] = None,
+    split: Annotated[str, typer.Option(help=f"What is set aside: {MODULES}, or whole {KINDS} of them.")] = MODULES,
     processes: Annotated[int, typer.Option(min=1)] = 12,
 ) -> None:
     """Write the training rows of both ways, and the tasks that are set aside. Needs no GPU."""
@@ -80,7 +83,11 @@ def rows(
     tasks = {one.id: one for one in tasks_of(sweep)}
     found = [row for row in rows_of(results or sweep / RESULTS) if row.get("rule_ms") and row["task"] in tasks]
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-        made = [one for one in pool.map(examples, [tasks[row["task"]] for row in found], found, chunksize=4) if one is not None]
+        made = [
+            one
+            for one in pool.map(examples, [tasks[row["task"]] for row in found], found, [split] * len(found), chunksize=4)
+            if one is not None
+        ]
     for way in TRAINED:
         write_rows(folder / f"{way}.jsonl", [one["rows"][way] for one in made if not one["held_out"]])
     held = [one for one in made if one["held_out"]]
@@ -91,22 +98,23 @@ def rows(
     )
 
 
-def is_held_out(row: Row) -> bool:
-    """By the operators that a task is made of, so that none of its kind is trained on."""
-    key = " ".join(sorted(set(row["operators"])))
+def is_held_out(row: Row, split: str = KINDS) -> bool:
+    """The built-in tasks, and one in four: of the modules, or of the sets of operators that modules are made of."""
+    key = row["task"] if split == MODULES else " ".join(sorted(set(row["operators"])))
     return row["structure"] == "builtin" or int(hashlib.sha256(key.encode()).hexdigest(), 16) % ONE_IN == 0
 
 
-def examples(task: SweepTask, row: Row) -> dict[str, Any] | None:
+def examples(task: SweepTask, row: Row, split: str = MODULES) -> dict[str, Any] | None:
     """What the task's prompt is to be answered with, one way and the other; None where an answer cannot be read back."""
     graph, facts = recorded(task.source), device_facts("cpu")  # a terse prompt says nothing of the device
     prompt = messages(WriterInput(task.task, "triton", facts, callgraph=graph if graph.calls else None), Prompts("terse"))
     right = [place for place, variant in enumerate(row["variants"]) if variant["ms"] and variant["place"] != FUSED]
-    pick = random.Random(task.id).choice(right) if right else None
+    choices = [task.variants[place] for place in right]
+    choices += [change] if task.fused and (change := own_kernels_change(task.answer)) else []
     texts = {
         RULE: task.answer,
         WINNERS: taught(task, row),
-        RANDOM: task.answer if pick is None else changed(task.answer, [task.variants[pick]]),
+        RANDOM: changed(task.answer, [random.Random(task.id).choice(choices)]) if choices else task.answer,
     }
     try:
         said = {way: written(text, "", "terse", task_source=task.source, callgraph=graph) for way, text in texts.items()}
@@ -120,7 +128,7 @@ def examples(task: SweepTask, row: Row) -> dict[str, Any] | None:
     facts_of = {key: row[key] for key in ("task", "name", "family", "dtype", "structure", "gain")}
     return {
         **facts_of,
-        "held_out": is_held_out(row),
+        "held_out": is_held_out(row, split),
         "rows": each,
         "oracle": oracle(task, row),
         "random": texts[RANDOM],
@@ -135,8 +143,11 @@ def oracle(task: SweepTask, row: Row) -> str:
 
 
 def taught(task: SweepTask, row: Row) -> str:
-    """The winner's answer where it beat the rule surely; one in which more is fused is another text altogether, and is not taught."""
-    return row["answer"] if row["gain"] >= SURE and row.get("answer") else task.answer
+    """The winner's answer where it beat the rule surely; where kernels of its own won, the line that asks for them."""
+    if row["gain"] < SURE:
+        return task.answer
+    own = own_kernels_change(task.answer) if row["winner"] and row["winner"][0][0] == FUSED else None
+    return changed(task.answer, [own]) if own else row.get("answer") or task.answer
 
 
 # train and answer
@@ -289,7 +300,7 @@ def report(folder: Folder) -> None:
 
 def table(found: Sequence[Row]) -> Iterable[str]:
     timed = [row for row in found if row["times"][RULE]["ms"]]
-    yield f"{len(timed)} tasks set aside, of kinds that were not trained on; speed over the rule's answer, geometric means, intervals over tasks"
+    yield f"{len(timed)} tasks set aside; speed over the rule's answer, geometric means, intervals over tasks"
     yield ""
     yield "| who chose | right | over the rule, where right | wrong ones counted as the rule's | float32 | bfloat16 |"
     yield "|---|---|---|---|---|---|"

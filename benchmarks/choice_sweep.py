@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import typer
-from choice_tasks import FUSED, SweepTask, builtin, series
+from choice_tasks import FAMILIES, FUSED, SweepTask, builtin, series
 from figure import Device, Workers, where
 
 from bottega.compiler.answer_choices import AnswerChange, changed
@@ -70,6 +70,7 @@ def write(
     most: Annotated[int, typer.Option(min=1, help="Variants of a task.")] = 10,
     processes: Annotated[int, typer.Option(min=1)] = 2,
     suite: Annotated[bool, typer.Option("--suite/--no-suite", help="Also the built-in tasks.")] = True,
+    family: Annotated[list[str] | None, typer.Option(help="Of this family; may be given several times. Else of all.")] = None,
 ) -> None:
     """Draw the tasks and write all answers. Needs no GPU; the same command goes on."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,7 @@ def write(
         if suite and len(drawn) == len(known):
             for one in builtin(most):
                 _append(file, one.to_json())
-        for number, one in enumerate(series(drawn, count, seed, most, processes), len(drawn) + 1):
+        for number, one in enumerate(series(drawn, count, seed, most, processes, tuple(family or FAMILIES)), len(drawn) + 1):
             _append(file, one.to_json())
             if number % 20 == 0:
                 _log(f"{number} of {count} tasks")

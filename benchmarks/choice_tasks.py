@@ -15,12 +15,9 @@ from typing import Any
 from bottega.compiler.answer_choices import AnswerChange, changed, changes_of, variants
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.choices import Choices, Heavy
-from bottega.compiler.draft_compiler import KINDS, draft
 from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.compiler.link import linked
-from bottega.compiler.planner_passes import PASSES
-from bottega.compiler.step_compiler import lower_task
+from bottega.compiler.own_kernels import own_kernels
 from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
@@ -79,9 +76,10 @@ class SweepTask:
         return Candidate(linked(changed(self.answer, changes), self.source), "triton", self.name)
 
 
-def drawn(number: int, seed: int, most: int) -> SweepTask | None:
-    """Number `number` of the series: in turn of all families, and of one. None where the compiler refuses or nothing can be chosen."""
-    families = (FAMILIES[number // 2 % len(FAMILIES)],) if number % 2 else ()
+def drawn(number: int, seed: int, most: int, wanted: Sequence[str] = FAMILIES) -> SweepTask | None:
+    """Number `number` of the series: in turn of all families, and of one that is wanted. None where the compiler refuses or nothing can be
+    chosen."""
+    families = (wanted[number // 2 % len(wanted)],) if number % 2 or wanted != FAMILIES else ()
     levels = (3,) if families == ("blocks",) else (1, 2)
     try:
         made = synthesise(seed, number, "cuda", levels, families, low_precision=0.6)
@@ -104,26 +102,13 @@ def built(
     if len(answer) > LONGEST_ANSWER or CLASS not in answer:
         return None
     some = variants(changes_of(answer, recorded(task.source)), most)
-    fused = _fused(task)
+    written = own_kernels(task.source, "triton")
+    fused = linked(stripped(written, task.source), task.source) if written else ""
     if not some and not fused:
         return None
     whole = linked(answer, task.source)
     facts = (family, dtype, structure, level, operators, origin)
     return SweepTask(task.id, task.name, task.source, *facts, answer, whole, tuple(some), fused)
-
-
-def _fused(task: Task) -> str:
-    """With every heavy operator a kernel of the answer's own; empty where there is none."""
-    try:
-        lowered = lower_task(task)
-        plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
-        kinds: tuple[Heavy, ...] = tuple(
-            kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
-        )
-        step = draft(lowered, "triton", Choices(own=kinds)) if kinds else None
-        return linked(stripped(step.candidate.source, task.source), task.source) if step else ""
-    except BottegaError:
-        return ""
 
 
 def builtin(most: int) -> Iterator[SweepTask]:
@@ -145,16 +130,18 @@ def builtin(most: int) -> Iterator[SweepTask]:
             yield made
 
 
-def series(known: Sequence[SweepTask], count: int, seed: int, most: int, processes: int) -> Iterator[SweepTask]:
+def series(
+    known: Sequence[SweepTask], count: int, seed: int, most: int, processes: int, wanted: Sequence[str] = FAMILIES
+) -> Iterator[SweepTask]:
     """New tasks until there are `count`, no more of a family and data type than its share, unless others have none."""
-    share = -(-count // (len(FAMILIES) * len(DTYPES)))
+    share = -(-count // (len(wanted) * len(DTYPES)))
     have, ids = Counter((one.family, one.dtype) for one in known), {one.id for one in known}
     number = max((int(one.origin.split("/")[-1]) for one in known if one.origin.startswith("synth:")), default=-1) + 1
     with ProcessPoolExecutor(processes, get_context("forkserver"), max_tasks_per_child=200) as pool:
         waiting: dict[Any, int] = {}
         while sum(have.values()) < count:
             while len(waiting) < 2 * processes:
-                waiting[pool.submit(drawn, number, seed, most)] = number
+                waiting[pool.submit(drawn, number, seed, most, wanted)] = number
                 number += 1
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 begun = waiting.pop(future)

@@ -88,7 +88,7 @@ def tasks(
 
 
 def made_task(number: int, seed: int) -> Row | None:
-    """None where the compiler refuses, or the answer is too long for a small model."""
+    """None where the compiler refuses, and where the answer is too long for a small model or has no kernel of its own to be wrong."""
     try:
         made = synthesise(seed, number, "cuda", (1, 2), low_precision=0.3)
         if made.estimate_ms > LONGEST_MS:
@@ -98,7 +98,7 @@ def made_task(number: int, seed: int) -> Row | None:
         answer = written(step.candidate.source, "", "terse", task_source=made.task.source, callgraph=graph)
     except (BottegaError, Refusal):
         return None
-    if len(answer) > LONGEST_CHARACTERS:
+    if len(answer) > LONGEST_CHARACTERS or "@triton.jit" not in answer:
         return None
     key = " ".join(sorted(set(made.operators)))
     return {

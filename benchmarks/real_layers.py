@@ -62,7 +62,7 @@ import torch.nn as nn
 
 {names}, = {values},
 H = torch.{self.dtype}
-
+{DRAWN if "drawn(" in build else ""}
 
 class {name}(nn.Module):
     def __init__(self):
@@ -74,6 +74,15 @@ class {name}(nn.Module):
 """
 
 
+DRAWN = """
+
+def drawn(module):
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=0.02)
+    return module
+
+"""
+"""For modules whose weights nobody draws until a checkpoint is read."""
 _T = "torch.randn(B, T, DIM, dtype=H)"
 _IMAGE = "torch.randn(B, DIM, S, S, dtype=H)"
 _ROPE = {"cos": "torch.randn(1, T, WIDTH, dtype=H)", "sin": "torch.randn(1, T, WIDTH, dtype=H)"}
@@ -151,6 +160,14 @@ LAYERS = (
     Layer("mixtral_router", _of("mixtral", "MixtralTopKRouter", "MixtralConfig"),
           "MixtralTopKRouter(MixtralConfig(hidden_size=DIM, num_local_experts=EXPERTS, num_experts_per_tok=2))", "self.layer(hidden)",
           {"hidden": "torch.randn(T, DIM, dtype=H)"}, {"T": 8192, "DIM": 4096, "EXPERTS": 8}, {"T": 6, "DIM": 32, "EXPERTS": 4}),
+    Layer("mixtral_experts", _of("mixtral", "MixtralSparseMoeBlock", "MixtralConfig"),
+          "drawn(MixtralSparseMoeBlock(MixtralConfig(hidden_size=DIM, intermediate_size=HIDDEN, num_local_experts=EXPERTS, num_experts_per_tok=2)))",
+          "self.layer(hidden)", {"hidden": _T},
+          {"B": 1, "T": 4096, "DIM": 2048, "HIDDEN": 4096, "EXPERTS": 8}, {"B": 2, "T": 6, "DIM": 32, "HIDDEN": 48, "EXPERTS": 4}),
+    Layer("lm_head_loss", "from torch.nn.functional import cross_entropy", "nn.Linear(DIM, VOCABULARY, bias=False)",
+          "cross_entropy(self.layer(hidden).float().view(-1, VOCABULARY), labels.view(-1))",
+          {"hidden": _T, "labels": "torch.randint(0, VOCABULARY, (B, T))"},
+          {"B": 2, "T": 2048, "DIM": 2048, "VOCABULARY": 128256}, {"B": 2, "T": 4, "DIM": 32, "VOCABULARY": 50}),
     # Feed-forward layers: products with something around them.
     _gated("llama_mlp", "llama", "Llama", 1, 2048, 4096, 14336),
     _gated("llama_mlp_decode", "llama", "Llama", 16, 1, 4096, 14336),

@@ -2,7 +2,7 @@
 against eager, torch.compile and max-autotune, and beside Liger-Kernel where that is installed and has the layer. No model is involved.
 
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
-    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp
+    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --small
 
 A GPU may be lent for minutes. So drafts and verdicts are kept in FOLDER as they come, the same command goes on from there, and drafts may be
 written before, on a machine without a GPU:
@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +51,7 @@ Language = Annotated[str, typer.Option(help="That the drafts are written in.")]
 Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at most.")]
 Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
 Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas.")]
+Dtype = Annotated[str, typer.Option(help="Of weights and inputs; laptops have float32.")]
 Small = Annotated[bool, typer.Option("--small", help="Sizes for an interpreter or a laptop.")]
 Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
 
@@ -62,10 +64,11 @@ def write(
     limit: Limit = 0,
     only: Only = "",
     small: Small = False,
+    dtype: Dtype = "bfloat16",
     processes: Processes = 12,
 ) -> None:
     """Write the drafts. Needs no GPU."""
-    _written(folder, _chosen(limit, only), language, drafts, small, processes)
+    _written(folder, _chosen(limit, only, dtype), language, drafts, small, processes)
 
 
 @app.command()
@@ -77,6 +80,7 @@ def run(
     limit: Limit = 0,
     only: Only = "",
     small: Small = False,
+    dtype: Dtype = "bfloat16",
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
     workers: Workers = 12,
     processes: Processes = 12,
@@ -84,7 +88,7 @@ def run(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
 ) -> None:
     """Write what drafts are missing, judge them, and print the table."""
-    begun, layers = time.monotonic(), _chosen(limit, only)
+    begun, layers = time.monotonic(), _chosen(limit, only, dtype)
     rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, small, processes)}
     known = {(row["layer"], row["draft"]) for row in _rows(folder / VERDICTS)}
     lock, names = threading.Lock(), parse_baselines(baselines)
@@ -185,9 +189,10 @@ def _line(text: str) -> str:
     return next(iter(text.splitlines()), "")[:160].replace("|", "/")
 
 
-def _chosen(limit: int, only: str) -> list[Layer]:
+def _chosen(limit: int, only: str, dtype: str) -> list[Layer]:
     words = [word for word in only.split(",") if word]
-    layers = [layer for layer in installed_layers() if not words or any(word in layer.name for word in words)]
+    every = (replace(layer, dtype=dtype) for layer in installed_layers())
+    layers = [layer for layer in every if not words or any(word in layer.name for word in words)]
     count = min(limit or len(layers), len(layers))
     return [layers[place * len(layers) // count] for place in range(count)]
 

@@ -24,7 +24,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from choice_distil import write_rows
+from choice_distil import code_of, write_rows
 from choice_sweep import Row, rows_of
 from edge_data import (
     Asked,
@@ -105,7 +105,7 @@ def draw(
             write_rows(path, answered(model, device, asked, tokens, pool))
         drawn = rows_of(path)
         verdicts = judge_answers(folder, drawn, by_task, device, workers, seconds)
-        wrong = [row for row in drawn if is_right(row, verdicts) is False]
+        wrong = [row for row in drawn if is_right(row, verdicts) is False and can_be_mended(row, by_task[row["task"]])]
         past = [[turn_of(row, verdicts)] for row in wrong]
         prompts = pool.map(later_prompt, [by_task[row["task"]] for row in wrong], past, chunksize=8)
         repairs = [
@@ -115,6 +115,11 @@ def draw(
     told = Counter(outcome_of(row, verdicts) or "not judged" for row in drawn)
     right = sum(bool(is_right(row, verdicts)) for row in drawn)
     print(f"round {round}: {right} of {len(drawn)} right, {len(repairs)} repairs; {dict(told)}")
+
+
+def can_be_mended(row: Row, task: Row) -> bool:
+    """Not where the compiler's own answer was found wrong, or too slow to be judged: it would be taught to repeat itself."""
+    return code_of(row["text"]) != code_of(task["answer"])
 
 
 def later_prompt(row: Row, past: Sequence[EarlierTurn]) -> list[Row]:

@@ -46,7 +46,10 @@ def _step(messages: Sequence[Message], expert: str, draw: random.Random) -> str:
         return '```json\n{"tool": "run", "path": "check.py"}\n```'
     if last.startswith("Result of run") and "close to the task" in last:
         return '```json\n{"tool": "judge"}\n```'
-    source = _written(expert, _seen("\n".join(message.content for message in messages), expert), draw, advised=False)
+    seen = _seen("\n".join(message.content for message in messages), expert)
+    if last.startswith("Result of judge") and seen is not None and len(seen) == len(_PRAGMA.findall(expert)):
+        return '```json\n{"tool": "finish"}\n```'
+    source = _written(expert, seen, draw, advised=False)
     return f'```json\n{{"tool": "write", "path": "kernel.py"}}\n```\n```python\n{source}```'
 
 

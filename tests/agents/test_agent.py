@@ -101,3 +101,5 @@ def test_the_oldest_results_leave_first_and_the_last_ones_stay() -> None:
     assert PromptBudget(500, len).size(short) <= 500
     assert agent.shortened(short, PromptBudget(500, len)) == short
     assert agent.shortened(talk, PromptBudget(5000, len)) == talk
+    long = [*talk[:2], Message("assistant", "read"), Message("user", "word " * 400)]
+    assert PromptBudget(500, len).size(agent.shortened(long, PromptBudget(500, len))) <= 500

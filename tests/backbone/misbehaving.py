@@ -24,6 +24,7 @@ class Misbehaving(ThreadingHTTPServer):
         self.in_flight = self.most_in_flight = 0
         self.lock = threading.Condition()
         self.over = threading.Event()
+        self.healthy = True
 
     @property
     def url(self) -> str:
@@ -37,6 +38,10 @@ class Handler(BaseHTTPRequestHandler):
     server: Misbehaving
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        """For its health."""
+        self.send(200 if self.server.healthy else 503, "{}")
 
     def do_POST(self) -> None:
         server = self.server

@@ -86,6 +86,21 @@ class StandIn:
     def shutdown(self) -> None:
         self.calls.append("shutdown")
 
+    def apply_model(self, work: Any) -> None:
+        work(self)
+
+    def load_weights(self, weights: Any) -> None:
+        self.calls.append(("weights", dict(weights)))
+
+    def reset_prefix_cache(self) -> None:
+        self.calls.append("reset")
+
+    def sleep(self, level: int) -> None:
+        self.calls.append(("sleep", level))
+
+    def wake_up(self) -> None:
+        self.calls.append("wake")
+
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
@@ -115,6 +130,21 @@ def test_requests_come_back_in_order_with_the_log_prob_of_the_drawn_token(engine
     assert {(each.stop_reason, each.policy_version) for each in found} == {("length", 0)}
     asyncio.run(backbone.close())
     assert engine.calls == ["shutdown"]
+
+
+def test_it_takes_a_trainers_weights_and_sleeps_while_the_model_learns(engine: StandIn) -> None:
+    learned = {"layer": 1}
+    backbone = VllmBackbone("small", word_tokenizer(), VOCABULARY, lambda: engine, 4, learned.items, sleeps=True)
+    assert backbone.policy_version == -1, "its own weights are none"
+    assert backbone.weights_changed(0, lambda: learned.update(layer=2)) == 0
+    assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 0
+    backbone.rest()
+    backbone.rest()
+    backbone.weights_changed(1)
+    assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 1
+    asyncio.run(backbone.close())
+    took = [("weights", {"layer": 2}), "reset"]
+    assert engine.calls == [*took, ("sleep", 1), "wake", *took, "shutdown"]
 
 
 def test_stop_strings_are_vllms_own_matter(engine: StandIn) -> None:

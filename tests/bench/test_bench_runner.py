@@ -22,6 +22,7 @@ from bottega.bench.runner import REFUSALS_IN_A_ROW, SampleFailed
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.verdict import Outcome
+from bottega.episodes.strategies import STRATEGIES
 
 FAST = {".": answer(kernel(2.0))}
 
@@ -170,7 +171,11 @@ def test_a_prompt_that_does_not_fit_is_an_answer_that_failed(tmp_path: Path, tas
     assert again.judged == []
 
 
-@pytest.mark.parametrize("strategy, samples, turns", [("parallel", 4, 1), ("beam", 2, 8), ("evolve", 2, 8)])
+SHAPES = {"parallel": (4, 1), "beam": (2, 8), "evolve": (2, 8), "tree": (2, 4), "scientist": (2, 4)}
+"""Samples and kernels of one; strategies that are a line have as many as there are turns."""
+
+
+@pytest.mark.parametrize("strategy, samples, turns", [(name, *SHAPES.get(name, (2, 2))) for name in STRATEGIES.names])
 def test_strategies_fill_samples_and_turns(
     tmp_path: Path, tasks: Path, monkeypatch: Any, strategy: Any, samples: int, turns: int
 ) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from choice_distil import BEFORE, RULE, WINNERS, answers_of, is_held_out, table, taught
-from choice_tasks import SweepTask
+from choice_distil import BEFORE, MODULES, RULE, WINNERS, answers_of, is_held_out, table, taught
+from choice_tasks import FUSED, SweepTask
+
+from bottega.compiler.own_kernels import LINE
 
 ANSWER = "class ModelNew(Model):\n    def forward(self, x):\n        return one(x)\n"
 BETTER = ANSWER.replace("one(x)", "one(x, warps=8)")
@@ -19,9 +21,11 @@ def sweep_task() -> SweepTask:
 
 
 def test_a_winner_is_taught_where_it_was_sure() -> None:
-    assert taught(sweep_task(), {"gain": 1.1, "answer": BETTER}) == BETTER
-    assert taught(sweep_task(), {"gain": 1.01, "answer": BETTER}) == ANSWER
-    assert taught(sweep_task(), {"gain": 1.5, "answer": ""}) == ANSWER
+    won = [["rows", "warps=8"]]
+    assert taught(sweep_task(), {"gain": 1.1, "answer": BETTER, "winner": won}) == BETTER
+    assert taught(sweep_task(), {"gain": 1.01, "answer": BETTER, "winner": won}) == ANSWER
+    fused = taught(sweep_task(), {"gain": 1.5, "answer": "", "winner": [[FUSED, "own kernels with what follows fused"]]})
+    assert fused.splitlines()[1].strip() == LINE
 
 
 def test_tasks_of_the_same_operators_are_on_one_side() -> None:
@@ -30,6 +34,8 @@ def test_tasks_of_the_same_operators_are_on_one_side() -> None:
     assert [is_held_out(row) for row in rows] == [is_held_out(row) for row in again]
     assert 0 < sum(map(is_held_out, rows)) < 40
     assert is_held_out({"structure": "builtin", "operators": []})
+    apart = [{"structure": "chain", "operators": ["relu"], "task": f"{n}"} for n in range(40)]
+    assert 0 < sum(is_held_out(row, MODULES) for row in apart) < 40
 
 
 def test_answers_of_the_sweep_are_linked_like_the_rule_s() -> None:

@@ -39,6 +39,8 @@ def task_row(name: str) -> dict[str, Any]:
     return {
         "task": name,
         "name": name,
+        "family": "f",
+        "dtype": "float32",
         "source": SOURCE,
         "prompt": [{"role": "user", "content": "first"}],
         "answer": "```python\n```",
@@ -71,6 +73,12 @@ def test_a_wrong_answer_and_its_diagnosis_are_in_the_next_prompt() -> None:
     assert "off by one" in told and "ModelNew = 1" in told
     assert "no kernel at all" in json.dumps(prompt_of(SOURCE, "a", [turn_of(answer_row("a", "", "no kernel at all"), known)]))
     assert "off by one" not in json.dumps(prompt_of(SOURCE, "a"))
+
+
+def test_an_answer_that_is_the_compilers_own_is_not_mended_by_itself() -> None:
+    task = {**task_row("a"), "answer": "```python\nx = 1  \n\n# why\ny = 2\n```"}
+    assert not repair.can_be_mended(answer_row("a", "```python\nx = 1\ny = 2\n```"), task)
+    assert repair.can_be_mended(answer_row("a", "```python\nx = 2\ny = 2\n```"), task)
 
 
 def test_a_way_is_asked_on_until_it_is_right_and_only_turns_see_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,3 +177,36 @@ def test_settings_of_every_arm_can_be_read() -> None:
         config = edge_rl.read_config("rl", "one-gpu", None, [*edge_rl.RL_SETTINGS, *own])
         assert config.rollout.band == edge_rl.BAND, name
         assert config.rollout.samples * (config.rollout.schemes + 1) == 16, name
+
+
+def test_evaluating_and_selecting_go_from_tasks_to_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Model and judge are fakes: of the draws of an even seed every third is right, a turn mends what is wrong, another sample does not."""
+    rows = [
+        {**task_row(f"t{number}"), "source": f"{SOURCE}\nnumber = {number}\n", "held_out": number < 6} for number in range(12)
+    ]
+    (tmp_path / edge_data.TASKS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def answered(spec: str, device: str, asked: list[Any], tokens: int, pool: Any) -> list[dict[str, Any]]:
+        def good(one: Any) -> bool:
+            return "Attempt 1" in json.dumps(one.prompt) or (int(one.row["task"][1:]) % 3 == 0 and one.seed % 2 == 0)
+
+        return [answer_row(one.row["task"], "good" if good(one) else "bad") for one in asked]
+
+    def judged(folder: Path, drawn: Any, by_task: Any, *rest: Any) -> edge_data.Verdicts:
+        outcomes = {"good": Outcome.FASTER, "bad": Outcome.INCORRECT}
+        return verdicts_of(*((task, source, outcome) for task in by_task for source, outcome in outcomes.items()))
+
+    for module in (repair, edge_rl):
+        monkeypatch.setattr(module, "answered", answered)
+        monkeypatch.setattr(module, "judge_answers", judged)
+    repair.evaluate(tmp_path, "taught", processes=1, answers=2, limit=0)
+    assert "| taught | 6 | 2 | 33% | 100% | +66.7" in capsys.readouterr().out
+    repair.report(tmp_path)
+    repair.draw(tmp_path, processes=1, skip=0)
+    assert "round 1: 0 of 6 right, 6 repairs" in capsys.readouterr().out
+    assert all("off by one" in line for line in (tmp_path / "repairs-1.jsonl").read_text().splitlines())
+    edge_rl.select(tmp_path, samples=2, processes=1)
+    assert "of 6 tasks 2 are kept; 0 were always right, 4 never" in capsys.readouterr().out
+    assert len(list((tmp_path / edge_rl.KEPT).iterdir())) == 2

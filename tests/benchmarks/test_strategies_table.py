@@ -33,7 +33,7 @@ def test_what_is_kept_is_the_surest_kernel_within_the_budget() -> None:
     assert strategies.kept_by(found, "seconds", 2.5) == 1.0
 
 
-def test_a_dear_strategy_is_cut_at_what_the_cheapest_spent() -> None:
+def test_a_dear_strategy_is_cut_at_what_plain_sampling_spent() -> None:
     runs = {
         "parallel": {task: line(task, 1.5, 2.0) for task in "abc"},
         "agent": {task: line(task, 1.5, 4.0, tokens=15) for task in "abc"},

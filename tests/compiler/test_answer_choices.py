@@ -57,6 +57,16 @@ def test_changes_of_several_places_are_one_answer() -> None:
     assert "height = max(1, 4096 // width)" in text and "COLUMNS=width, num_warps=8" in text
 
 
+def test_a_choice_takes_the_place_of_the_one_that_the_answer_made() -> None:
+    call = "linear(x, self.fc.weight, self.fc.bias"
+    chosen = ANSWER.replace(f"{call})", f"{call}, tile=(64, 64, 32), warps=8)")
+    found = changes_of(chosen, graph())["linear 4096x256 512x256 512"]
+    for change in found:
+        text = changed(chosen, [change])
+        compile(text, "", "exec")
+        assert f"{call}, {change.label})" in text
+
+
 def test_what_the_call_graph_does_not_know_keeps_its_choice() -> None:
     assert set(changes_of(ANSWER, CallGraph((), (), (), ""))) == {"elements", "rows"}
 

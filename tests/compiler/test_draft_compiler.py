@@ -114,3 +114,13 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     shelved = step(SHELVED, fused)
     assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
     assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
+
+
+def test_of_a_long_network_the_second_draft_is_fused_between_its_layers() -> None:
+    layers = "*(layer for _ in range(24) for layer in (nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()))"
+    network = task("long", "return self.net(x) + x", "torch.randn(2, 16, 64, 64)", f"self.net = nn.Sequential({layers}).eval()")
+    first, second = DraftCompiler(2).build(network, "triton").steps[:2]
+    assert "F.conv2d(" not in first.candidate.source and "replace" not in second.candidate.source
+    forward = second.candidate.source[second.candidate.source.index("class ModelNew") :]
+    assert forward.count("F.conv2d(") == 24 and forward.count("_kernel[") == 24 and "CUDAGraph" in forward
+    assert second.candidate.source.count("@triton.jit") <= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bottega.compiler.answer_choices import changed
+from bottega.compiler.callgraph import Call, CallGraph, Input, NamedTensor
 from bottega.compiler.knobs import Knobs, knobs_of
 
 MARKED = '''TILE = 64  # knobs: 32, 64, 128
@@ -44,6 +45,18 @@ def test_named_constants_without_a_mark_get_their_neighbours() -> None:
     }
     both = changed(text, knobs_of(text, None).places["BLOCK"][:1])
     assert both.count("BLOCK=512") == 2 and "BLOCK=256" not in both
+
+
+def test_choices_of_library_calls_and_launches_are_knobs_and_no_number_is_two_knobs() -> None:
+    text = (
+        "def forward(self, x):\n    t1 = linear(x, self.w)\n    k[(triton.cdiv(n, 1024),)](t1, n, BLOCK=1024)\n    TILE = 32\n"
+    )
+    x, w, t1 = NamedTensor("x", (64, 32)), NamedTensor("self.w", (16, 32)), NamedTensor("t1", (64, 16))
+    graph = CallGraph((Input("x", (x,)),), (w,), (Call("linear", (), (t1,)),), "t1")
+    found = labels(knobs_of(text, graph))
+    assert set(found) == {"linear 64x32 16x32", "elements", "TILE"}
+    assert "own=False" in found["linear 64x32 16x32"]
+    assert set(labels(knobs_of(text, None))) == {"BLOCK", "TILE"}
 
 
 def test_structure_is_what_stays_when_knobs_are_turned() -> None:

@@ -194,3 +194,32 @@ def test_logits_that_are_wanted_or_small_are_made_at_once(monkeypatch: pytest.Mo
     assert (
         "for start" not in DraftCompiler(1).build(Task(module(returned, *given), "returned"), "cpp").steps[0].candidate.source
     )
+
+
+EXPERTS = """from transformers import MixtralConfig
+from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        config = MixtralConfig(hidden_size=16, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2)
+        self.block = MixtralSparseMoeBlock(config).eval()
+        for weight in self.parameters():
+            nn.init.normal_(weight, std=0.3)
+
+    def forward(self, x):
+        return self.block(x)
+"""
+
+
+def test_experts_are_products_of_rows_in_groups() -> None:
+    pytest.importorskip("transformers")
+    source = module("x", "torch.randn(2, 6, 16)").replace(
+        "import torch.nn.functional as F\n", f"import torch.nn.functional as F\n{EXPERTS}"
+    )
+    source = source[: source.rindex("class Model")] + source[source.index("def get_inputs") :]
+    step = DraftCompiler(1).build(Task(source, "experts"), "cpp").steps[0]
+    assert step.candidate.source.count("F.grouped_mm(") == 2
+    wanted, got = _outputs(source, "experts", 0)
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)

@@ -19,9 +19,11 @@ from waiting import until
 
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
+from bottega.backbone.reply import ContextError
 from bottega.backbone.scripted import ScriptedChat
 from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
+from bottega.core.errors import LibraryError
 from bottega.core.event import AgentStepped, Judged, ToolRan, Wrote
 from bottega.core.skill import Skill
 from bottega.episodes.attempts import attempts_of, totals_of
@@ -88,6 +90,8 @@ def test_an_agent_works_with_tools_over_http(tmp_path: Path) -> None:
 def test_only_the_judge_costs_a_kernel_and_every_answer_its_tokens(tmp_path: Path) -> None:
     answers = [plain("write", kernel(2.0), path="kernel.py"), plain("judge"), plain("judge"), plain("profile"), plain("finish")]
     place = scripted(tmp_path, answers)
+    asked = place.context.client.backbone.asked  # type: ignore[attr-defined]
+    assert "The same text was judged before: faster 2.00x" in asked[3].messages[-1].content
     events = list(read_events(tmp_path))
     assert [event.node for event in events if isinstance(event, Judged)] == ["s0r0t0"]
     assert place.context.budget.kernels == 1
@@ -120,6 +124,13 @@ def test_a_kernel_without_a_call_is_judged_and_silence_ends_the_line(tmp_path: P
     place = scripted(tmp_path, [f"```python\n{kernel(1.5)}```", "Good.", "Done.", "Yes.", "never asked"])
     assert [node.turn.source.split("\n")[0] for node in place.nodes] == ["# speed 1.5"]
     assert [bool(turn.fault) for turn in place.traces[0].turns] == [False, True, True, True]
+
+
+def test_a_conversation_without_room_ends_and_keeps_what_was_judged(tmp_path: Path) -> None:
+    place = scripted(tmp_path, [f"```python\n{kernel(1.3)}```", ContextError("no room")])  # type: ignore[list-item]
+    assert [node.id for node in place.nodes] == ["s0r0t0"] and len(place.traces[0].turns) == 1
+    with pytest.raises(ContextError):
+        scripted(tmp_path / "first", [ContextError("no room")])  # type: ignore[list-item]
 
 
 def test_the_draft_is_where_an_agent_begins(tmp_path: Path) -> None:
@@ -166,6 +177,18 @@ def test_skills_are_files_as_they_are(tmp_path: Path, library: Library) -> None:
         assert skill_markdown(card) in chat.asked[1].messages[-1].content
     found = chat.asked[3].messages[-1].content
     assert found.count("SKILL.md (protected)") > 1
+
+
+def test_skill_files_of_others_are_given_as_they_are(tmp_path: Path) -> None:
+    page = '---\nname: tiling\ndescription: "Tile the loops."\n---\n\n# Tiling\nIn any form.\n'
+    (tmp_path / "theirs/tiling").mkdir(parents=True)
+    (tmp_path / "theirs/tiling/SKILL.md").write_text(page)
+    chat = ScriptedChat([plain("read", path="skills/tiling/SKILL.md"), plain("finish")])
+    searched(tmp_path / "run", ChatClient(chat), skill_files=str(tmp_path / "theirs"))
+    assert "skills/tiling/SKILL.md: Tile the loops." in chat.asked[0].messages[1].content
+    assert page in chat.asked[1].messages[-1].content
+    with pytest.raises(LibraryError, match=r"no SKILL\.md"):
+        searched(tmp_path / "none", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "run"))
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import pytest
 from episodes.decay import DEVICE, KERNEL, FakeJudge, answer, asked, episode_context, search, verdict_of
 
 from bottega.core.candidate import Candidate
+from bottega.core.draft import Draft
 from bottega.core.event import Judged, Tuned, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -23,6 +24,7 @@ from bottega.episodes.journal import read_events
 from bottega.episodes.knob_memory import KnobMemory
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
+from bottega.episodes.strategies.islands import evolution_of
 from bottega.episodes.tuning import KNOB_SEARCH
 from bottega.episodes.writing import EpisodeSearch
 from bottega.judge.trusted.judge import TrustedJudge
@@ -150,6 +152,22 @@ def test_a_tuned_kernel_counts_and_a_spent_budget_leaves_the_one_as_written(tmp_
     place, _ = grown(tmp_path, [answer(template())], ONE, caps=BudgetCaps(kernels=1))
     assert [node.author for node in place.nodes] == [""]
     assert place.ended is not None and "1 kernels" in place.ended
+
+
+def test_an_evolution_tunes_its_founders(tmp_path: Path) -> None:
+    context = episode_context(tmp_path, [answer(template(note="child"))])
+    context.judge, context.measuring = TileJudge(), Measure()
+    place = search(context, EpisodeSettings(strategy="evolve", samples=1, branch=1, turns=1, knobs=4))
+
+    async def run() -> None:
+        await place.adopt("draft1", Draft(template(), ""), "a compiler")
+        await STRATEGIES.load("evolve")(place)
+
+    with context.journal:
+        asyncio.run(run())
+    assert [node.parent for node in place.nodes] == [None, "draft1", "draft1k", "i0g0n0"]
+    state = evolution_of(list(read_events(tmp_path)), place.episode, "eager", 1)
+    assert state is not None and [node.id for node in state.islands[0].archive.values()] == ["draft1k"]
 
 
 def test_a_kernel_that_is_not_right_is_not_tuned(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`bottega optimize server=URL`: the search runs here; verdicts, and what delivering a kernel asks beside the device, come from a server."""
+"""`bottega optimize server=URL` and `bottega check --server URL`: the search runs here; verdicts, and what delivering asks, come from a server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from scripted import TASK, ScriptedJudge, served
 from typer.testing import CliRunner
 
+from bottega.app.check_command import app as check
 from bottega.app.optimize_command import app
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError, UsageError
@@ -69,6 +70,9 @@ def test_a_search_is_judged_and_delivered_by_the_server(tmp_path: Path, monkeypa
         assert ran.exit_code == 0, (ran.output, ran.exception)
         assert judge.asked == ["judge", "describe", "judge", "try_out"]
         assert json.loads(ran.stdout.splitlines()[-1])["outcome"] == "faster" and (tmp_path / "run" / "optimized.py").is_file()
+        checked = CliRunner().invoke(check, [str(tmp_path / "run"), "--server", server.url, "--json"])
+        assert checked.exit_code == 0, (checked.output, checked.exception)
+        assert json.loads(checked.stdout.splitlines()[-1])["holds"] and judge.asked[4:] == ["judge"]
         whole = searched(tmp_path, server.url, "whole=true")
         assert isinstance(whole.exception, UsageError) and "on this machine" in str(whole.exception)
         both = searched(tmp_path, server.url, "--cluster", "auto")

@@ -78,7 +78,7 @@ def test_rloo_gives_every_turn_the_episodes_advantage() -> None:
 
 def test_an_unknown_advantage_is_refused() -> None:
     with pytest.raises(UsageError, match="trloo"):
-        advantage_named("gae")
+        advantage_named("ppo")
 
 
 def kernel(speed: float | None) -> Turn:

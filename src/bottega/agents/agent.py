@@ -14,7 +14,7 @@ from typing import Any
 from bottega.agents import writer
 from bottega.agents.answers.answer import AnswerError, answer_text
 from bottega.agents.answers.fences import CodeBlock, blocks
-from bottega.agents.prompt_budget import PromptBudget
+from bottega.agents.prompt_budget import PromptBudget, cut_to_length
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.backbone.tool_calls import TOOL_KEY, ToolCall, ToolSpec, plain_result
@@ -40,6 +40,8 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 REMINDER = "The answer calls no tool and holds no kernel. Call a tool, or finish."
 ONE_CALL = "One tool an answer: the other calls were not carried out."
 LEFT_OUT = "(left out to save room)"
+LEAST_RESULT = 200
+"""Characters that are left of the last result in any case."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def reply(text: str, calls: Sequence[ToolCall], results: Sequence[str], fault: s
 
 def shortened(talk: Sequence[Message], budget: PromptBudget, share: float = 0.6) -> list[Message]:
     """A conversation that has outgrown its room, with the oldest results left out, then the oldest answers; the first prompt and the last answer with
-    its results stay. Cut well below the room, so that the next steps share their beginning again."""
+    its results stay, and a result that is too long by itself is cut. Cut well below the room, so that the next steps share their beginning again."""
     found = list(talk)
     if budget.size(found) <= budget.tokens:
         return found
@@ -143,6 +145,9 @@ def shortened(talk: Sequence[Message], budget: PromptBudget, share: float = 0.6)
             if budget.size(found) > wanted:
                 calls = tuple(replace(call, arguments="{}") for call in said.calls)
                 found[place] = replace(said, content=LEFT_OUT, calls=calls)
+    for place in range(last + 1, len(found)):
+        while budget.size(found) > budget.tokens and len(found[place].content) > LEAST_RESULT:
+            found[place] = replace(found[place], content=cut_to_length(found[place].content, len(found[place].content) // 2))
     return found
 
 

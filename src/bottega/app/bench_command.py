@@ -32,8 +32,9 @@ WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "server", "cluster", "workers", "quiet", "json"}
 OF_WRITING = {
-    "samples", "turns", "strategy", "steps", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
-    "temperature", "max_tokens", "stop", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
+    "samples", "turns", "strategy", "steps", "skill_files", "width", "branch", "resamples", "library", "selection", "proved_only",
+    "seed", "at_once", "temperature", "max_tokens", "stop", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens",
+    "language",
 }  # fmt: skip
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from bottega.app.device_host import device_host
 from bottega.app.judge_command import show
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.foreign_text import printable
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.check import compared, open_result
-from bottega.judge.judge import Judge
 
 HOLDS, DOES_NOT, UNUSABLE = 0, 1, 2
 
@@ -24,11 +24,18 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 def check_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a finished `bottega optimize`.")],
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the one of the claim if left out.")] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Judge a finished result again, from its files alone: does the claim hold?
 
         bottega check bottega-model-1
+        bottega check bottega-model-1 --server https://judge.example.org
 
     Nothing of the search is believed: `optimized.py` is judged against `original.py` as if it came from a stranger, in full. Files that were
     changed since the claim are named.
@@ -38,7 +45,8 @@ def check_command(
     """
     opened = open_result(folder)
     result, device = opened.result, device or opened.result.device
-    with Judge(device, baselines=tuple(result.baselines), precision=result.precision, training=result.training) as judge:
+    options: dict[str, Any] = {"baselines": tuple(result.baselines), "precision": result.precision, "training": result.training}
+    with device_host(server) as host, host.judge(host.chosen(device)[0], **options) as judge:
         console = Terminal(stderr=True)
         with console.status(Text(printable(f"judging {folder} on {device} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(opened.subject.task, opened.candidate)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from bottega.app.display import RunProgress, clock
 from bottega.core.event import (
+    AgentStepped,
     Criticised,
     Drafted,
     EpisodeEnded,
@@ -93,6 +94,8 @@ class OptimizeProgress(RunProgress):
             return self._judged(event)
         if isinstance(event, Criticised) and event.advice:
             return f"     critic of {event.node}: {' '.join(event.advice.split())[:160]}"
+        if isinstance(event, AgentStepped):
+            self.now = f"the agent calls {', '.join(event.turn.tools or ()) or 'no tool'} in {event.line}"
         if isinstance(event, Reworded) and event.text:
             return f"     new instruction {event.number} by {event.by}: {' '.join(event.text.split())[:120]}"
         if isinstance(event, Tuned) and event.tried:

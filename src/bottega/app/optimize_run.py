@@ -86,6 +86,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             turns=settings.turns,
             samples=settings.samples,
             steps=settings.steps,
+            skill_files=str(settings.skill_files.resolve()) if settings.skill_files else "",
             schemes=settings.schemes if skills else 0,
             select="selector" if skills else "none",
             unproved=not settings.proved_only,

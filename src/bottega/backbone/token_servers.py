@@ -89,12 +89,20 @@ class TokenServers:
             return version
 
     async def close(self) -> None:
-        if self._client is not None:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop))
+        """What is under way is given up."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._shut(), self._loop))
         self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.to_thread(self._thread.join, 30)
 
     # on the loop of our own
+
+    async def _shut(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
 
     async def _all(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
         if self._client is None:
@@ -111,12 +119,14 @@ class TokenServers:
 
     async def _one(self, request: TokenRequest, client: httpx.AsyncClient) -> TokenCompletion:
         losses, told = 0, ""
+        failed: list[TokenServer] = []
         for _ in range(TRIES):
-            server = await self._chosen(request)
+            server = await self._chosen(request, failed)
             try:
                 return await server.complete(client, request, self._ends, self.tokenizer.context)
             except UnreachableError as error:
                 told = str(error)
+            failed.append(server)
             if server.alive and not await server.healthy(client):
                 self._lose(server, told)
                 losses += 1
@@ -126,7 +136,8 @@ class TokenServers:
                 )
         raise UnreachableError(f"{TRIES} attempts at one answer failed: {told}")
 
-    async def _chosen(self, request: TokenRequest) -> TokenServer:
+    async def _chosen(self, request: TokenRequest, failed: Sequence[TokenServer]) -> TokenServer:
+        """One that has not failed the request, if there is one; of those the least busy."""
         ready = self._ready()
         if not ready:
             assert self._reviving is not None
@@ -135,7 +146,7 @@ class TokenServers:
             ready = self._ready()
         first = hash(request.prompt_ids) % len(self.servers)
         places = {id(server): (number - first) % len(self.servers) for number, server in enumerate(self.servers)}
-        return min(ready, key=lambda server: (server.in_flight // SPREAD, places[id(server)]))
+        return min(ready, key=lambda server: (server in failed, server.in_flight // SPREAD, places[id(server)]))
 
     async def _revived(self) -> None:
         begun = time.monotonic()

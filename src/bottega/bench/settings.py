@@ -84,6 +84,8 @@ class BenchSettings(WritingSettings):
     """serial; critic (a line, with advice); agent (with tools); parallel (samples × turns kernels, all apart); beam, evolve, tree or scientist."""
     steps: Positive = 200
     """Answers of an agent in a sample, at most."""
+    skill_files: Path | None = None
+    """A folder whose SKILL.md files an agent may read, as they are."""
     width: Positive = 2
     """Of a beam; islands of an evolution; kernels of a round in a tree and of a scientist."""
     branch: Positive = 2
@@ -183,6 +185,7 @@ class BenchSettings(WritingSettings):
             samples=self.width if self.strategy in WIDE else 1,
             branch=self.branch,
             steps=self.steps,
+            skill_files=str(self.skill_files.resolve()) if self.skill_files else "",
             schemes=1 if skilled else 0,
             empty_scheme=not skilled,
             select=self.selection if skilled else "none",
@@ -207,7 +210,7 @@ class BenchSettings(WritingSettings):
                      "style", "seed")  # fmt: skip
             writing = {name: getattr(self, name) for name in names}
             writing |= {"stop": self.stop} if self.stop else {}
-            writing |= {"steps": self.steps} if self.strategy == "agent" else {}
+            writing |= {"steps": self.steps, "skill_files": str(self.skill_files or "")} if self.strategy == "agent" else {}
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {
                 "redraws": self.resamples,

@@ -94,7 +94,7 @@ def train_on_cluster(
                     on_event(told)
             if over and found is None:
                 why = str(ended[0] if ended else "").strip().splitlines() or ["it ended without a word"]
-                raise TrainingError(f"the ranks were lost {RESTARTS + 1} times ({why[0]}); go on with --resume")
+                raise TrainingError(f"the ranks were lost {RESTARTS + 1} times ({why[-1].strip()}); go on with --resume")
             if stop():
                 ray.get(mailbox.stop.remote())
             working.join(LISTEN_S)

@@ -66,7 +66,16 @@ def changes_of(answer: str, graph: CallGraph) -> dict[str, list[AnswerChange]]:
         if not theirs and len(launches) + len(library) > len(alike):  # something stays ours
             values.insert(1, "own=False")
         found[place] = [
-            AnswerChange(place, value, tuple(text.added(call, value) for call, _ in alike)) for value in dict.fromkeys(values)
+            AnswerChange(
+                place,
+                value,
+                tuple(
+                    span
+                    for call, _ in alike
+                    for span in (text.added(call, value), *text.removed(call, FUNCTIONS[function].names))
+                ),
+            )
+            for value in dict.fromkeys(values)
         ]
     for kind, group in itertools.groupby(sorted(launches, key=launch_kind), key=launch_kind):
         found[kind] = list(_launch_changes(kind, list(group), text))
@@ -99,6 +108,14 @@ class _Text:
         comma = "" if before.endswith((",", "(")) else ", "
         at = len(before)
         return at, at, f"{comma or ' '}{value}"
+
+    def removed(self, call: ast.Call, names: Sequence[str]) -> Iterator[Span]:
+        """Keyword arguments of these names, each with the comma before it: what an answer has chosen makes room for another choice."""
+        ends = sorted(self.span(node)[1] for node in (*call.args, *(word.value for word in call.keywords)))
+        for word in call.keywords:
+            end = self.span(word.value)[1]
+            if word.arg in (*names, "own") and end != ends[0]:
+                yield ends[ends.index(end) - 1], end, ""
 
     def replaced(self, node: ast.expr, value: object) -> Span:
         return (*self.span(node), str(value))

@@ -15,6 +15,7 @@ from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.layers import passes as layer_passes
 from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
@@ -38,8 +39,9 @@ BLOCKS = (2048, 4096, 512)
 ROW_WARPS = (4, 8, 16)
 NARROW_TYPES = ("float16", "bfloat16", "float8_e4m3fn")
 LONG_PLAN = 60
-"""Kernels and calls of a plan: a longer one is written once, since every draft of it takes long to write and to compile."""
-CAPTURED, SHELVED = "captured", LIBRARY_FUNCTIONS.name
+"""Kernels and calls of a plan: of a longer one there is one form, captured and not, since every draft of it takes long to write and to compile."""
+CAPTURED, SHELVED = layer_passes.CAPTURED.name, LIBRARY_FUNCTIONS.name
+LAYERED = frozenset((CAPTURED, REPLAY.name, *(pass_.name for pass_ in layer_passes.LAYER_PASSES)))
 
 
 class DraftCompiler:
@@ -63,6 +65,8 @@ class DraftCompiler:
             if not narrow:
                 found = promising_steps(StepCompiler().build(task, language).steps, language)
             if lowered is not None:
+                if found and all(step.technique in LAYERED for step in found):
+                    found[1:1] = _whole_network(lowered, language)
                 known = {step.candidate.source for step in found}
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
         if not found:
@@ -98,6 +102,7 @@ def variants(lowered: LoweredTask) -> Iterator[Choices]:
     )
     products = [kernel for kernel in plan.kernels if isinstance(kernel, Product)]
     if len(plan.kernels) > LONG_PLAN:
+        yield Choices(graph=True)
         yield Choices()
         return
     light: tuple[Heavy, ...] = tuple(kind for kind in kinds if kind != "attention" or len(kinds) == 1)
@@ -157,6 +162,12 @@ def _lowered(task: Task) -> LoweredTask | None:
         return lower_task(task)
     except Refusal:
         return None
+
+
+def _whole_network(lowered: LoweredTask, language: str) -> list[BuildStep]:
+    """Of a long network whose layers are exchanged one by one, the draft that is fused between layers, captured where it can be."""
+    drafts = (draft(lowered, language, choices) for choices in (Choices(graph=True), Choices()))
+    return list(itertools.islice((step for step in drafts if step is not None), 1))
 
 
 def _is_narrow(lowered: LoweredTask) -> bool:

@@ -38,6 +38,8 @@ COMPOSITES = "_collect_all_valid_cia_ops"
 """Torch's own name for its list of composite operators. Where a version has none, all of them are prepared, which is only slower."""
 _COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
 _LIST = threading.Lock()
+EXPERTS = "_experts_implementation"
+"""Where a configuration of transformers says how a mixture of experts computes."""
 LARGEST_LITERAL = 256
 """Elements of a tensor that is written down as numbers."""
 
@@ -128,6 +130,7 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
     with torch.no_grad(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model = namespace["Model"](*initial.positional, **initial.keywords)
+        _group_experts(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
         whole = torch.export.export(model, given.positional, given.keywords, strict=False)
         exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
@@ -138,6 +141,14 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
     if any(_has(model, key) for key in kept) and any("assigned during export" in str(warning.message) for warning in told):
         raise Refusal("keeps a tensor in itself from call to call")
     return _graph(exported, model, given)
+
+
+def _group_experts(model: nn.Module) -> None:
+    """Experts of transformers by products over rows that are sorted by expert: the same sums, with shapes that do not depend on values."""
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if getattr(config, EXPERTS, "") in (None, "eager"):
+            setattr(config, EXPERTS, "grouped_mm")
 
 
 def _register_results(namespace: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from bottega.agents.agent import KERNEL, arguments_of
 from bottega.agents.answers.context import AnswerContext
@@ -23,9 +24,9 @@ from bottega.core.skill import Skill, SkillState
 from bottega.core.turn import Turn
 from bottega.episodes.agent_files import AgentFiles, ToolError
 from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
-from bottega.episodes.node import SearchNode
+from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.writing import EpisodeSearch
-from bottega.skills.agent_skills import folder_name, skill_markdown
+from bottega.skills.agent_skills import SKILL_FILE, description_of, folder_name, read_folders, skill_markdown
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import Filter
 
@@ -57,9 +58,10 @@ class AgentTools:
 
     async def _tool(self, name: str, given: dict[str, str], key: str) -> str:
         if name in ("judge", "profile"):
+            count = len(self.nodes)
             node = await self._judged(key)
             if name == "judge":
-                return self._verdict(node)
+                return ("" if len(self.nodes) > count else "The same text was judged before: ") + self._verdict(node)
             return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
             program = BUILD if name == "build" else given["path"].strip()
@@ -76,8 +78,8 @@ class AgentTools:
         return "Done."
 
     async def add_skills(self, skills: tuple[Skill, ...], key: str) -> list[str]:
-        """Lay the cards of a selection into the directory as they are now; a line for each."""
-        ran = await self._once(key, "skills", lambda: self._laid_out(skills))
+        """Lay the cards of a selection, and the user's own SKILL.md files, into the directory as they are now; a line for each."""
+        ran = await self._once(key, "skills", lambda: self._laid_out(skills, self.search.settings.skill_files))
         self.files.given.update(ran.changed)
         return ran.result.splitlines()
 
@@ -107,15 +109,19 @@ class AgentTools:
             return ProgramResult("No card fits.", {})
         return await self._laid_out(tuple(hit.skill for hit in hits))
 
-    async def _laid_out(self, skills: tuple[Skill, ...]) -> ProgramResult:
+    async def _laid_out(self, skills: tuple[Skill, ...], folder: str = "") -> ProgramResult:
         library = self.search.context.library
         pages = {
-            f"skills/{folder_name(skill)}/SKILL.md": skill_markdown(
-                skill, library.evidence.trials(skill.name) if library is not None else ()
-            )
+            folder_name(skill): skill_markdown(skill, library.evidence.trials(skill.name) if library is not None else ())
             for skill in skills
         }
-        return ProgramResult("\n".join(f"{path}: {skill.intent}" for path, skill in zip(pages, skills)), pages)
+        told = [skill.intent for skill in skills]
+        if folder:
+            own = {name: page for name, page in read_folders(Path(folder)).items() if name not in pages}
+            told += [description_of(page) for page in own.values()]
+            pages |= own
+        files = {f"skills/{name}/{SKILL_FILE}": page for name, page in pages.items()}
+        return ProgramResult("\n".join(f"{path}: {' '.join(text.split())}" for path, text in zip(files, told)), files)
 
     async def _judged(self, key: str) -> SearchNode:
         settings, search = self.search.settings, self.search
@@ -136,7 +142,9 @@ class AgentTools:
 
     def _verdict(self, node: SearchNode) -> str:
         told = earlier_turn_of(node.turn, self.search.settings.baseline)
-        best = self.search.best
+        best = best_of(
+            self.nodes, self.search.settings.baseline
+        )  # of this line: other lines may be elsewhere when a run is resumed
         text = f"{told.outcome_text}\n{told.diagnosis}"
         if best is not None and best.id != node.id:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."

@@ -75,6 +75,7 @@ def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator
             before = {
                 "redraws": 0,
                 "steps": terms["steps"],
+                "skill_files": "",
                 "likeliest_first": terms["likeliest_first"],
                 "repeats": terms["repeats"],
                 "knobs": 0,

@@ -53,6 +53,8 @@ class EpisodeSettings:
     """Who varies the instructions of an evolution: a fixed list, or the model, and then the list where its answer cannot be used."""
     steps: int = 200
     """Answers of an agent in one line, at most; its budget of kernels, tokens or seconds may end it sooner."""
+    skill_files: str = ""
+    """A folder whose SKILL.md files an agent finds in its directory as they are."""
     temperature: float = 1.0
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""

@@ -15,6 +15,7 @@ from bottega.skills.library import Library
 from bottega.skills.relations import relations_text
 from bottega.skills.skill_card import BENCHMARK, CARD, benchmark_page, skill_card
 
+SKILL_FILE = "SKILL.md"
 _NO_STRINGS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 """Names that YAML reads as something else unless they are quoted."""
 
@@ -27,7 +28,7 @@ def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> l
             place = folder / folder_name(skill)
             place.mkdir(parents=True, exist_ok=True)
             trials = library.evidence.trials(skill.name)
-            pages = {"SKILL.md": skill_markdown(skill, trials), CARD: skill_card(skill, trials)}
+            pages = {SKILL_FILE: skill_markdown(skill, trials), CARD: skill_card(skill, trials)}
             if trials:
                 pages[BENCHMARK] = benchmark_page(skill, trials)
             for name, text in pages.items():
@@ -36,6 +37,26 @@ def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> l
     except OSError as error:
         raise LibraryError(f"{folder}: cannot be written: {error.strerror}") from None
     return written
+
+
+def read_folders(folder: Path) -> dict[str, str]:
+    """The SKILL.md files below a folder as they are, whoever wrote them, by the name of the folder that each lies in."""
+    found: dict[str, str] = {}
+    try:
+        for path in sorted(folder.rglob(SKILL_FILE)):
+            found[path.parent.name] = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LibraryError(f"{folder}: a {SKILL_FILE} cannot be read: {error}") from None
+    if not found:
+        raise LibraryError(f"{folder}: no {SKILL_FILE} lies there or below; name a folder of agent skills")
+    return found
+
+
+def description_of(page: str) -> str:
+    """What the front matter of a SKILL.md says it is for; empty where it says nothing."""
+    front = re.match(r"---\n(.*?)\n---", page, re.S)
+    line = re.search(r"^description:[ \t]*(.+)$", front.group(1), re.M) if front else None
+    return line.group(1).strip().strip("\"'") if line else ""
 
 
 def folder_name(skill: Skill) -> str:

@@ -35,7 +35,7 @@ from bottega.compiler.library.triton import (
     transposed_convolution,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "learn" / "builder"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 Found = Iterator[tuple[str, float]]
 ROWS, TALL, WIDE = 2**21 + 4, 8200, 2**18
 """Rows of 1024, and columns of a matrix, that have more elements than 32 bits count."""
@@ -177,8 +177,8 @@ def attentions() -> Found:
 
 def drafts() -> Found:
     """The last step that the compiler writes for a task, and what it computes at the end."""
-    from large_tasks import LARGE
     from triton_interpreted import stand_in
+    from wide_tasks import LARGE
 
     from bottega.compiler.step_compiler import StepCompiler
 

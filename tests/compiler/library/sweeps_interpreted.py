@@ -67,7 +67,7 @@ def poolings() -> Found:
     for dims, shape in ((1, (3, 23)), (2, (2, 3, 11, 9)), (3, (1, 2, 7, 6, 8))):
         x = torch.randn(shape)
         x.view(-1)[7] = float("nan")
-        pooling.POOL_BLOCK = 32 if dims == 2 else 512
+        pooling.POOL_BLOCK_BYTES = 128 if dims == 2 else 2048
         for window in ((2, None, 0), (3, 2, 1), (4, 3, 2)):
             for ceil in (False, True):
                 name = f"max_pool{dims}d"

@@ -221,9 +221,9 @@ def test_attention_under_a_large_mask(functions: SimpleNamespace) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["column_sum", "column_place", "half", "large_result", "lookup"])
 def test_drafts_of_the_compiler(name: str, tmp_path: Path) -> None:
-    sys.path.insert(0, str(HERE.parents[1] / "learn" / "builder"))
-    from large_tasks import LARGE
+    sys.path.insert(0, str(HERE.parents[0]))
     from triton_interpreted import loaded
+    from wide_tasks import LARGE
 
     from bottega.compiler.step_compiler import StepCompiler
 

@@ -60,6 +60,8 @@ class OptimizeSettings(WritingSettings):
     """Who varies the instructions of strategy=evolve: a fixed list or the model; none is the list if terse, else the model."""
     steps: Positive = 200
     """Answers of an agent in a line, at most."""
+    skill_files: Path | None = None
+    """A folder whose SKILL.md files an agent may read, as they are."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None
@@ -71,8 +73,8 @@ class OptimizeSettings(WritingSettings):
     seed: int = 0
     """Another seed is another search."""
 
-    minutes: float | None = None
-    """Search for at most this long."""
+    minutes: float | None = 30
+    """Search for at most this long; none for as long as it takes."""
     kernels: int | None = None
     """At most this many kernels."""
 

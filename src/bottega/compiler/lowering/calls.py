@@ -46,8 +46,17 @@ TORCH = frozenset(
     )
 )
 METHODS = {"repeat": "repeat", "unfold": "unfold"}
+GROUPED = {"_grouped_mm": ("self", "mat2", "offs"), "grouped_mm_fallback": ("input", "weight", "offs")}
+"""Products of groups of rows with a matrix each, by torch and by transformers, and what they call their operands."""
 RECURRENT = frozenset(("gru", "lstm", "rnn_tanh", "rnn_relu"))
-OPERATORS = TORCH | FUNCTIONAL | set(METHODS) | RECURRENT | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
+OPERATORS = (
+    TORCH
+    | FUNCTIONAL
+    | set(METHODS)
+    | set(GROUPED)
+    | RECURRENT
+    | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
+)
 
 
 def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
@@ -90,6 +99,9 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
         if not scope.node.module:
             raise scope.refuse("outside of a module")
         return FunctionCall(self_text(scope.node.module), (x.view, *_states(scope)), (), names, origin, operator == "lstm")
+    if operator in GROUPED:
+        rows, matrices, ends = (scope.operand(name).view for name in GROUPED[operator])
+        return FunctionCall("F.grouped_mm", (rows, matrices), (("offs", ends),), names, origin)
     if operator == "constant_pad_nd":
         x = scope.operand("self")
         value = scope.argument("value") or 0
@@ -135,7 +147,8 @@ def call_of(
         given = [(name, _argument(scope, value)) for name, value in node.arguments.items()]
         while given and _default(given[-1]):
             given.pop()
-        arguments = tuple(value for _, value in given)
+        arguments = tuple(value for name, value in given if name not in node.keywords)
+        keywords = (*keywords, *(pair for pair in given if pair[0] in node.keywords and not _default(pair)))
     return FunctionCall(function, arguments, keywords, results, (node.operator,))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from bottega.agents import agent as agent_prompts
 from bottega.agents.agent import KERNEL, TOOLS, AgentAnswer
 from bottega.backbone.chat import Message
+from bottega.backbone.reply import ContextError
 from bottega.backbone.tool_calls import ToolCall
 from bottega.core.event import AgentStepped
 from bottega.core.trace import Trace
@@ -60,7 +61,12 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
         talk = agent_prompts.shortened(talk, search.context.room(settings))
         likeliest = first and number == 0 and settings.likeliest_first
         step = _Step(search, tools.line, f"{prefix}/{number}", tuple(talk), added, likeliest)
-        stepped = await search.context.once(step.key, AgentStepped, step.asked)
+        try:
+            stepped = await search.context.once(step.key, AgentStepped, step.asked)
+        except ContextError:
+            if not turns:
+                raise
+            return  # what was judged stands; nothing more can be asked in this conversation
         calls = [ToolCall(**call) for call in stepped.calls]
         turns.append(stepped.turn)
         judged, results = len(tools.nodes), []
@@ -75,7 +81,7 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
 
 async def _opening(search: EpisodeSearch, tools: AgentTools, prefix: str) -> list[Message]:
     context, settings, skills = search.context, search.settings, search.schemes[tools.scheme]
-    lines = await tools.add_skills(skills, f"{prefix}/skills") if skills else []
+    lines = await tools.add_skills(skills, f"{prefix}/skills") if skills or settings.skill_files else []
     callgraph = await context.callgraph(search.task, "write")
     asked = writer_input(search.task, settings, context.device, skills, (), callgraph)
     plain = not context.calls_tools

@@ -18,6 +18,7 @@ from bottega.episodes.node import SearchNode
 from bottega.episodes.strategies.islands import EvolutionState, Island, drafts_of, reword_key
 from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.strategies.operators import BY_NAME, drawn_operator, usable
+from bottega.episodes.tuning import tuned
 from bottega.episodes.writing import EpisodeSearch
 
 
@@ -25,7 +26,13 @@ async def evolve(search: EpisodeSearch) -> None:
     """`samples` islands, `turns` generations, `branch` children an island and generation."""
     search.judging["profile"] = True
     settings, schemes = search.settings, schemes_in_use(search)
-    state = EvolutionState.begin(settings.baseline, settings.samples, drafts_of(search.nodes))
+    founders = list[SearchNode]()
+
+    async def found() -> None:
+        founders.extend([await tuned(search, draft) for draft in drafts_of(search.nodes)])
+
+    await side_by_side(search, [found()])
+    state = EvolutionState.begin(settings.baseline, settings.samples, founders)
     for generation in range(settings.turns):
         if search.finished():
             return
@@ -49,7 +56,7 @@ async def evolve(search: EpisodeSearch) -> None:
             state.take(*born[name], known)
         state.end_generation(generation)
         if generation + 1 < settings.turns and not search.finished():
-            await _reword(search, state, generation)
+            await side_by_side(search, [_reword(search, state, generation)])
 
 
 async def _bred(

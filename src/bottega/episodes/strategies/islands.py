@@ -114,7 +114,8 @@ def evolution_of(events: Sequence[Event], episode: str, baseline: str, islands: 
         return None
     nodes = {attempt.node.id: attempt.node for attempt in attempts_of(events, episode)}
     reworded = {event.key: event for event in events if isinstance(event, Reworded) and event.episode == episode}
-    state = EvolutionState.begin(baseline, islands, drafts_of(nodes.values()))
+    founders = [best_setting(node, nodes.values(), baseline) for node in drafts_of(nodes.values())]
+    state = EvolutionState.begin(baseline, islands, founders)
     for generation in sorted(bred):
         for event in sorted(bred[generation], key=lambda one: one.node):
             node = nodes.get(event.node)

@@ -36,7 +36,9 @@ async def scientist(search: EpisodeSearch) -> None:
         names = [f"x{number}n{place}" for place in range(settings.samples)]
         rows: list[dict[str, Any]] = [{"node": name, "base": "", "reference": "", "change": ""} for name in names]
         if number and search.nodes:
-            rows = [row for row in (await _plan(search, number, names)).experiments if row["node"]]
+            plans = list[Planned]()
+            await side_by_side(search, [_plan(search, number, names, plans)])
+            rows = [row for plan in plans for row in plan.experiments if row["node"]]
 
         async def run(row: dict[str, Any], scheme: int) -> None:
             if not search.finished():
@@ -55,9 +57,9 @@ def _asked(row: dict[str, Any]) -> str:
     return f"Carry out this experiment on the last kernel, and change nothing else: {row['change']}{seen}"
 
 
-async def _plan(search: EpisodeSearch, number: int, names: list[str]) -> Planned:
+async def _plan(search: EpisodeSearch, number: int, names: list[str], plans: list[Planned]) -> None:
     key = f"{search.episode}/plan/{number}"
-    return await search.context.once(key, Planned, lambda: _planned(search, number, names, key))
+    plans.append(await search.context.once(key, Planned, lambda: _planned(search, number, names, key)))
 
 
 async def _planned(search: EpisodeSearch, number: int, names: list[str], key: str) -> Planned:

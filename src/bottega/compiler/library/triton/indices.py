@@ -25,7 +25,7 @@ def index_in(operand: tl.constexpr, whole: tl.constexpr, offsets):
 @triton.jit
 def index_in_part(whole: tl.constexpr, dim: tl.constexpr, start: tl.constexpr, part: tl.constexpr, offsets):
     """The index in a tensor of shape `whole` of the elements at `offsets` of its part from `start` on along `dim`, of shape `part`."""
-    inner = 1
+    inner = offsets * 0 + 1  # as wide as they are
     for after in tl.static_range(dim + 1, len(part)):
         inner *= part[after]
     return offsets + offsets // (inner * part[dim]) * (inner * (whole[dim] - part[dim])) + start * inner

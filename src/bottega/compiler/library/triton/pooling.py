@@ -9,7 +9,7 @@ from bottega.compiler.library.triton.large import index_is_large, index_lanes, i
 from bottega.compiler.library.triton.sweeps import sweep_chunks, sweepable
 from bottega.compiler.library.triton.tiles import ALONE
 
-POOL_BLOCK = 256
+POOL_BLOCK_BYTES = 1024
 POOL_WARPS = 8
 POOL_LONG_ROW = 16384
 
@@ -97,7 +97,7 @@ def pool_extent(size, window, stride, padding, dilation, ceil_mode):
 
 
 def pool(
-    input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest, count_pad=True, divisor=None, own=None, block=POOL_BLOCK,
+    input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest, count_pad=True, divisor=None, own=None, block=None,
     warps=POOL_WARPS,
 ):  # fmt: skip
     """The pooled tensor, or None where it is left to torch."""
@@ -105,6 +105,7 @@ def pool(
         return None
     if not sweepable(input[:1] if input.dim() == dims + 2 else input):
         return None
+    block = block or POOL_BLOCK_BYTES // input.element_size()
     window, padding, dilation = pool_sizes(kernel_size, dims), pool_sizes(padding, dims), pool_sizes(dilation, dims)
     stride = window if stride is None or stride in ((), []) else pool_sizes(stride, dims)
     space = tuple(input.shape[-dims:])

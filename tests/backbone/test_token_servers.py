@@ -1,0 +1,152 @@
+"""Servers that give token ids: what is asked of them, what counts as an answer, and where a request goes when one fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from misbehaving import Command, Handler, Misbehaving, body, break_off, error, misbehaving, page
+from small_models import word_tokenizer
+
+pytest.importorskip("httpx")
+
+from bottega.backbone import token_servers
+from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
+from bottega.backbone.reply import ContextError, GarbageError, NoServerError, UnreachableError
+from bottega.backbone.token_server import TokenServer, read_completion
+from bottega.backbone.token_servers import TokenServers
+from bottega.core.errors import BackboneError
+
+ASKED = TokenRequest((5, 6), Sampling(max_tokens=4, seed=3, stop=("END",)))
+
+
+def drawn(ids: Sequence[int] = (7, 8), finish: str = "stop", **choice: Any) -> dict[str, Any]:
+    logprobs = {"token_logprobs": [-0.5] * len(ids)}
+    return {"choices": [{"token_ids": list(ids), "logprobs": logprobs, "finish_reason": finish, "text": "", **choice}]}
+
+
+class NoTransfer:
+    """Weights that need not be sent; `down` are servers that cannot take them."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[list[TokenServer], int]] = []
+        self.down: list[TokenServer] = []
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        self.sent.append((list(servers), version))
+        return {server: "it is down" for server in servers if server in self.down}
+
+
+@contextmanager
+def serving(*commands: Sequence[Command]) -> Iterator[tuple[list[Misbehaving], TokenServers, NoTransfer]]:
+    """A server for each row of commands, one for each request."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(misbehaving(*row, *[body(drawn())] * 20)) for row in commands]
+        transfer = NoTransfer()
+        pool = TokenServers("small", word_tokenizer(), [TokenServer(server.url, "") for server in servers], transfer)
+        pool.weights_changed(0)
+        try:
+            yield servers, pool, transfer
+        finally:
+            asyncio.run(pool.close())
+
+
+def complete(pool: TokenServers, *requests: TokenRequest) -> list[TokenCompletion]:
+    return asyncio.run(pool.complete(requests or [ASKED]))
+
+
+def test_what_is_asked_and_what_comes_back() -> None:
+    with serving([]) as ((server,), pool, _):
+        pool.weights_changed(3)
+        (found,) = complete(pool)
+        assert found == TokenCompletion((7, 8), (-0.5, -0.5), "stop", 3)
+        asked = server.requests[0]
+        assert asked["prompt"] == [5, 6] and asked["stop"] == ["END"] and asked["seed"] == 3 and asked["return_token_ids"]
+        assert (asked["temperature"], asked["top_p"], asked["top_k"], asked["min_p"]) == (1.0, 1.0, -1, 0.0)
+        assert asked["stop_token_ids"] == list(word_tokenizer().ends) and asked["ignore_eos"]
+
+
+@pytest.mark.parametrize("command", [error(500), error(503), page(502), break_off, body(drawn(finish="abort"))])
+def test_a_request_that_fails_goes_to_another_server_and_the_one_that_is_well_stays(command: Command) -> None:
+    """Which of the two is asked first depends on the prompt: both fail once."""
+    with serving([command], [command]) as (servers, pool, _):
+        assert complete(pool)[0].output_ids == (7, 8)
+        assert sum(len(server.requests) for server in servers) == 3
+        assert all(server.alive for server in pool.servers)
+
+
+def test_a_server_that_is_not_well_is_left_out_until_the_weights_change() -> None:
+    with serving([error(500)], [error(500)]) as (servers, pool, transfer):
+        servers[0].healthy = servers[1].healthy = False
+        with pytest.raises(BackboneError, match="2 servers were lost while they answered one request"):
+            complete(pool)
+        assert [server.alive for server in pool.servers] == [False, False] and len(pool.lost) == 2
+        servers[1].healthy = True
+        pool.weights_changed(1)
+        assert transfer.sent[-1] == ([pool.servers[1]], 1)
+        assert [each.policy_version for each in complete(pool, ASKED, ASKED)] == [1, 1]
+        assert len(servers[0].requests) == 1
+
+
+def test_a_server_that_cannot_take_weights_draws_nothing() -> None:
+    with serving([], []) as (servers, pool, transfer):
+        transfer.down = pool.servers[:1]
+        pool.weights_changed(1)
+        complete(pool, *[ASKED] * 4)
+        assert [len(server.requests) for server in servers] == [0, 4]
+
+
+def test_when_none_is_left_all_who_ask_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_servers, "PATIENCE", 0.2)
+    with serving([error(500)] * 3) as ((server,), pool, _):
+        server.healthy = False
+        with pytest.raises(NoServerError, match=r"none of the 1 rollout servers answers .*--resume"):
+            complete(pool, ASKED, ASKED, ASKED)
+        with pytest.raises(NoServerError):
+            pool.weights_changed(1)
+
+
+def test_a_prompt_that_leaves_no_room_is_no_fault_of_the_server() -> None:
+    too_long = error(400, "maximum context length is 64")
+    with serving([too_long]) as ((server,), pool, _), pytest.raises(ContextError, match="maximum context length"):
+        complete(pool)
+    assert len(server.requests) == 1
+
+
+def test_a_call_that_is_cancelled_leaves_the_servers_as_they_were() -> None:
+    def slow(handler: Handler) -> None:
+        handler.server.over.wait(5)
+
+    with serving([slow, slow]) as (_, pool, _transfer):
+
+        async def hasty() -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await pool.complete([ASKED])
+
+        asyncio.run(hasty())
+        assert pool.servers[0].alive
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "says"),
+    [
+        ("<html>", GarbageError, "no completion"),
+        ("{}", GarbageError, "no completion"),
+        (json.dumps({"choices": [{"text": "a kernel", "finish_reason": "stop"}]}), GarbageError, "without the ids"),
+        (json.dumps(drawn(logprobs=None)), GarbageError, "without their log-probs"),
+        (json.dumps(drawn(logprobs={"token_logprobs": [None, -1.0]})), GarbageError, "without their log-probs"),
+        (json.dumps(drawn(ids=())), GarbageError, "without tokens"),
+        (json.dumps(drawn(logprobs={"token_logprobs": [math.nan, -1.0]})), GarbageError, "no numbers"),
+        (json.dumps(drawn(finish="abort")), UnreachableError, "gave the answer up"),
+    ],
+)
+def test_what_is_no_answer_is_told(text: str, kind: type[BackboneError], says: str) -> None:
+    found = read_completion(200, text, 0, "KEY")
+    assert not isinstance(found, TokenCompletion)
+    assert found.kind is kind and says in found.what
