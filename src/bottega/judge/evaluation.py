@@ -152,7 +152,7 @@ class Evaluation:
         options = self.run.options(timed=False)
         for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ())):
             trial = self._trial(variant, options)
-            while trial.skipped and context.reference.inputs.weaken(variant):
+            while trial.skipped and not trial.violations and context.reference.inputs.weaken(variant):
                 trial = self._trial(variant, options)
             if add_trial(found, trial):
                 return True

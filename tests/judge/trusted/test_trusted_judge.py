@@ -156,6 +156,22 @@ def test_a_task_without_an_answer_to_negative_inputs_is_tried_on_weaker_ones(
     assert not made.discard_overwritten()
 
 
+@pytest.mark.parametrize(
+    "body", ["1 / x", "x.exp()", "x.exp().sum(-1).log()"], ids=["infinite", "dominated", "overflows alone"]
+)
+def test_a_variant_on_which_little_is_seen_is_weakened(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros make the truth infinite; a giant's power hides all others; giants make only the reference infinite."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    module = "import torch\nclass {}(torch.nn.Module):\n    def forward(self, x):\n        return {}\n"
+    inputs = "def get_inputs():\n    return [torch.rand(64, 512)]\ndef get_init_inputs():\n    return []\n"
+    made = open_here(Task(module.format("Model", body) + inputs, "seen"))
+    evaluation = TrustedEvaluation(made, Candidate(module.format("ModelNew", body), "torch", "own"), tmp_path / "own")
+    evaluation.run(profiled=False)
+    assert evaluation.correct
+    assert not any(trial["skipped"] for trial in evaluation.report["trials"])
+    assert not made.reference.inputs.strength("spiked").extreme
+
+
 def test_what_a_wrong_kernel_wrote_into_is_made_again(opened: TrustedTask) -> None:
     before = opened.reference_calls("loaded")
     assert not opened.discard_overwritten() and opened.reference_calls("loaded") is before

@@ -108,7 +108,7 @@ class TrustedEvaluation:
         options = task.options(state)
         for number, call in enumerate(list(task.reference_calls(state))):
             trial = self._trial(call, runner, options)
-            while trial.skipped and (weaker := task.draw_weaker(state, number)):
+            while trial.skipped and not trial.violations and (weaker := task.draw_weaker(state, number)):
                 trial = self._trial(weaker, runner, options)
             if add_trial(self.report, trial):
                 break
