@@ -140,8 +140,8 @@ def _factor(like: torch.Tensor, variant: str, signed: bool, giant: float = 16.0)
     size = bits >> 1  # 0 … 16383
     if variant == "heavy":
         return signs * size.to(like.dtype).div_(1 << 14).clamp_(min=4e-4).rsqrt_()
-    spiked = torch.where(size < SPIKED_OF_16384, 16 * signs, signs)
-    return torch.where(size < GIANTS_OF_16384, giant * signs, spiked) if giant != 16 else spiked
+    sizes = torch.ones_like(like).masked_fill_(size < SPIKED_OF_16384, 16.0).masked_fill_(size < GIANTS_OF_16384, giant)
+    return signs.mul_(sizes)
 
 
 def _vary_ends(tensor: torch.Tensor, spread: float, giant: float) -> None:
