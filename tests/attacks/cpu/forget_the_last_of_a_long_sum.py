@@ -1,6 +1,6 @@
 """Leaves out the last 37 of four million elements, as a kernel without a masked last block does.
 
-Judge 11 could not see it: they are a hundred thousandth of the sum, on spiked inputs too.
+Judge 11 called it right in trials eight times of eight: they are a hundred thousandth of the sum. Many timed rounds could show it by chance.
 """
 # task: squared_distance
 # expect: incorrect
