@@ -7,119 +7,11 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from bottega.judge.inputs import InputSource, apply_variant, digest, flat, same_bytes, structure
+from bottega.judge.input_variants import STRONGEST
+from bottega.judge.inputs import InputSource, digest, same_bytes
 from bottega.judge.invalid_task import InvalidTask
+from bottega.judge.tensor_transport import flat
 from bottega.judge.variants import QUICK_VARIANTS, VARIANTS
-
-BENT = [variant for variant in VARIANTS if variant != "plain"]
-
-
-def random(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(11))
-
-
-def symmetric(size: int = 64) -> torch.Tensor:
-    values = random(size, size)
-    return values + values.t()
-
-
-@pytest.mark.parametrize(
-    ("name", "tensor", "kind"),
-    [
-        ("normal", random(64, 64), "free"),
-        ("uniform", torch.rand(4, 100), "free"),
-        ("lower triangle", random(64, 64).tril(), "sparse"),
-        ("upper triangle", random(64, 64).triu(), "sparse"),
-        ("after a relu", random(64, 64).relu(), "sparse"),
-        ("symmetric", symmetric(), "symmetric"),
-        ("batch of symmetric", torch.stack([symmetric(), 2 * symmetric()]), "symmetric"),
-        ("probabilities", random(32, 100).softmax(-1), "fixed"),
-        ("one-hot", torch.nn.functional.one_hot(torch.arange(100) % 10, 10).float(), "fixed"),
-        ("mask", (random(64, 64) > 0).float(), "fixed"),
-        ("zeros", torch.zeros(100), "fixed"),
-        ("sorted", random(8, 100).sort(-1).values, "fixed"),
-        ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "fixed"),
-        ("infinite", torch.where(random(64, 64) > 0, 0.0, float("-inf")), "fixed"),
-        ("integers", torch.arange(1000), "fixed"),
-        ("booleans", random(1000) > 0, "fixed"),
-        ("scalar", torch.tensor(2.0), "fixed"),
-        ("empty", torch.empty(0), "fixed"),
-        ("complex", torch.randn(100, dtype=torch.complex64), "fixed"),
-        ("fp8", random(1000).to(torch.float8_e5m2), "fixed"),
-        ("bf16", random(64, 64).bfloat16(), "free"),
-        ("half", random(64, 64).half(), "free"),
-    ],
-)
-def test_structure_is_seen(name: str, tensor: torch.Tensor, kind: str) -> None:
-    assert structure(tensor) == kind
-
-
-@pytest.mark.parametrize("variant", BENT)
-@pytest.mark.parametrize("tensor", [random(64, 64).tril(), random(64, 64).relu()], ids=["triangle", "relu"])
-def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
-    bent = tensor.clone()
-    apply_variant(bent, structure(tensor), variant)
-    assert torch.equal(bent == 0, tensor == 0)
-    assert not torch.equal(bent, tensor)
-
-
-@pytest.mark.parametrize("variant", BENT)
-def test_symmetric_stays_symmetric(variant: str) -> None:
-    bent = torch.stack([symmetric(), 3 * symmetric()])
-    before = bent.clone()
-    apply_variant(bent, structure(bent), variant)
-    assert torch.equal(bent, bent.transpose(-1, -2))
-    assert not torch.equal(bent, before)
-
-
-@pytest.mark.parametrize("variant", BENT)
-def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bottega.judge.inputs.PIECE", 1000)
-    bent = torch.stack([symmetric(61), 3 * symmetric(61)])
-    before = bent.clone()
-    apply_variant(bent, "symmetric", variant)
-    assert torch.equal(bent, bent.transpose(-1, -2))
-    assert not bool((bent[:, -1, :5] == before[:, -1, :5]).all())
-    assert not bool((bent[:, :5, :5] == before[:, :5, :5]).all())
-    if variant != "heavy":
-        assert bool((bent.abs() >= before.abs() * 0.999).all())
-
-
-@pytest.mark.parametrize("variant", BENT)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_values_stay_within_the_data_type(variant: str, dtype: torch.dtype) -> None:
-    bent = (random(200, 50) * 6e4).clamp(-6.5e4, 6.5e4).to(dtype)
-    apply_variant(bent, "free", variant)
-    assert bool(bent.isfinite().all())
-    assert bent.dtype == dtype
-
-
-def test_double_inputs_keep_their_range() -> None:
-    bent = random(100, 100).double() * 1e100
-    apply_variant(bent, structure(bent), "mixed")
-    assert bool(bent.isfinite().all())
-    assert float(bent.abs().max()) > 1e99
-
-
-def test_variants_are_what_they_are_called() -> None:
-    positive = torch.rand(100, 1000) + 0.1
-    bent = {}
-    for variant in BENT:
-        bent[variant] = positive.clone()
-        apply_variant(bent[variant], "free", variant)
-    assert 0.45 < float((bent["mixed"] < 0).float().mean()) < 0.55
-    assert torch.equal(bent["mixed"].abs(), positive)
-    spiked = (bent["spiked"].abs() / positive) > 2
-    assert 0.0005 < float(spiked.float().mean()) < 0.01
-    assert float(bent["heavy"].abs().max()) > 10
-    assert float(bent["offset"].mean()) > float(positive.mean()) + 0.5
-
-
-def test_bending_keeps_the_memory_layout() -> None:
-    tensor = random(30, 40).t()
-    stride, pointer = tensor.stride(), tensor.data_ptr()
-    apply_variant(tensor, "free", "mixed")
-    assert (tensor.stride(), tensor.data_ptr()) == (stride, pointer)
 
 
 def test_two_draws_differ_whatever_the_task_seeds_before() -> None:
@@ -207,12 +99,6 @@ def test_inputs_that_share_memory_get_memory_of_their_own() -> None:
     assert [tuple(tensor.shape) for tensor in drawn.tensors] == [(6, 6), (3, 6), (6, 6), (36,)]
 
 
-def test_rows_are_looked_at_without_a_copy_of_the_whole() -> None:
-    probabilities = random(300, 3, 4, 50).softmax(-1).permute(1, 0, 2, 3)
-    assert structure(probabilities) == "fixed"
-    assert structure(random(50, 300).softmax(0).t()) == "fixed"
-
-
 def test_a_single_tensor_is_a_sequence_of_one() -> None:
     assert len(InputSource(lambda: torch.randn(3), "cpu").draw().tensors) == 1
 
@@ -287,17 +173,11 @@ def test_nothing_has_a_digest_too(empty: torch.Tensor) -> None:
     assert digest(empty) == digest(empty.clone())
 
 
-@pytest.mark.parametrize("variant", ["mixed", "spiked", "heavy"])
-def test_a_variant_that_keeps_signs_changes_sizes_alone(variant: str) -> None:
-    drawn = torch.rand(1 << 14) + 0.5
-    varied = drawn.clone()
-    apply_variant(varied, "free", variant, signed=False)
-    assert bool((varied > 0).all())
-    assert torch.equal(varied, drawn) == (variant == "mixed")
-
-
-def test_signs_are_kept_for_one_variant_at_a_time() -> None:
-    source = InputSource(lambda: [torch.rand(1 << 12)], "cpu")
-    assert source.keep_signs("spiked") and not source.keep_signs("spiked")
-    assert bool((source.draw("spiked").tensors[0] >= 0).all())
+def test_one_variant_is_weakened_at_a_time_until_it_cannot() -> None:
+    source = InputSource(lambda: [torch.rand(1 << 12) + 0.1], "cpu")
+    assert [source.weaken("spiked") for _ in range(4)] == [True, True, True, False]
+    assert source.weaken("offset") and not source.weaken("offset")
+    assert not source.weaken("concentrated")
+    assert bool((source.draw("spiked").tensors[0] > 0).all())
+    assert source.strength("heavy") == STRONGEST
     assert bool((source.draw("heavy").tensors[0] < 0).any())

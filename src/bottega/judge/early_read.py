@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from bottega.judge.inputs import flat
-from bottega.judge.tensor_transport import is_dense
+from bottega.judge.tensor_transport import flat, is_dense
 
 LOOKED_AT = 512
 

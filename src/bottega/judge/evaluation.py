@@ -19,6 +19,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
 from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_trial, run_trial
+from bottega.judge.variants import OF_LONG_SUMS
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -149,9 +150,9 @@ class Evaluation:
         """The correctness trials; True when one of them decides the verdict."""
         context, found = self.run.context, self.run.found
         options = self.run.options(timed=False)
-        for variant in self.run.settings.variants:
+        for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ())):
             trial = self._trial(variant, options)
-            if trial.skipped and context.reference.inputs.keep_signs(variant):
+            while trial.skipped and not trial.violations and context.reference.inputs.weaken(variant):
                 trial = self._trial(variant, options)
             if add_trial(found, trial):
                 return True
@@ -160,7 +161,10 @@ class Evaluation:
     def _trial(self, variant: str, options: CallOptions) -> CorrectnessTrial:
         context = self.run.context
         eager = context.baselines["eager"]
-        return run_trial(context.draw, context.oracle, eager, self.run.runner, variant, options, profile=context.profile)
+        extreme = context.reference.inputs.strength(variant).extreme
+        return run_trial(
+            context.draw, context.oracle, eager, self.run.runner, variant, options, profile=context.profile, extreme=extreme
+        )
 
     def _restore(self, archive: ExtensionArchive, deadline: float) -> None:
         try:

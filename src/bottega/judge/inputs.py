@@ -1,7 +1,6 @@
 """Fresh secret inputs for every call: drawn by the task's own `get_inputs`, and varied so that shortcuts show.
 
-A variant changes values, never structure: zeros stay zero, symmetric stays symmetric, probabilities and one-hot
-tensors are left alone, integers, booleans, complex and eight-bit numbers too. Each tensor gets memory of its own: that two inputs
+A variant changes values, never structure (`input_variants`). Each tensor gets memory of its own: that two inputs
 share some is not part of a task. Which variants make sense for a task is decided by the reference:
 one on which it overflows or loses its precision is not used against a candidate.
 """
@@ -17,14 +16,20 @@ from typing import Any
 import torch
 
 from bottega.core.arguments import read_arguments
+from bottega.judge.input_variants import PIECE, Strength, apply_variant, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.tensor_transport import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
+from bottega.judge.tensor_transport import (
+    TensorSpec,
+    Unsupported,
+    flat,
+    flatten,
+    is_dense,
+    must_have_plain_memory,
+    unflatten,
+)
 
-SPIKED_OF_16384 = 33
 PLACE_FACTOR = 0x5851F42D4C957F2D
 """Odd and large, so that places have numbers far apart (`digest`)."""
-PIECE = 1 << 24
-"""Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
 DIGESTED_PIECE = 1 << 22
 """The same of a digest: three times as many words of eight bytes are held meanwhile, beside the inputs, and kept by the allocator when the first
 outputs come. They made the controller's peak of a task of 1 GB 0.3 GB larger than that of any other step."""
@@ -61,14 +66,19 @@ class InputSource:
         self.on_device = device != "cpu"
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
-        self._signs_kept: set[str] = set()
-        """Variants that leave signs as they were drawn: a task that takes logarithms has no answer to others."""
+        self._weakened: dict[str, int] = {}
+        """By variant, how many of the strengths the reference had no accurate answer to."""
 
-    def keep_signs(self, variant: str) -> bool:
-        """Have a variant change sizes only from now on. False where it did already."""
-        known = variant in self._signs_kept
-        self._signs_kept.add(variant)
-        return not known
+    def weaken(self, variant: str) -> bool:
+        """Have a variant go less far from now on. False where it cannot, and is left as it is."""
+        tried = self._weakened.get(variant, 0)
+        if tried + 1 >= len(strengths(variant)):
+            return False
+        self._weakened[variant] = tried + 1
+        return True
+
+    def strength(self, variant: str) -> Strength:
+        return strengths(variant)[self._weakened.get(variant, 0)]
 
     def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
         """Fresh inputs. `take_in` moves them to another memory before the variant is applied, so that nothing large exists twice."""
@@ -91,7 +101,7 @@ class InputSource:
                 if kind != "fixed":
                     if drawn.home is None:  # the task may keep what it hands out
                         drawn.tensors[place] = drawn.tensors[place].clone()
-                    apply_variant(drawn.tensors[place], kind, variant, signed=variant not in self._signs_kept)
+                    apply_variant(drawn.tensors[place], kind, variant, self.strength(variant))
         return drawn
 
     def _call(self) -> Any:
@@ -134,74 +144,6 @@ def unseeded() -> Iterator[None]:
             setattr(module, name, function)
 
 
-def structure(tensor: torch.Tensor) -> str:
-    """`free`, `sparse` (zeros mean something), `symmetric`, or `fixed` (its values are not ours to change)."""
-    if not tensor.is_floating_point() or tensor.dtype.itemsize == 1 or tensor.numel() < 2:
-        return "fixed"
-    head = flat(tensor)[: 1 << 20].float()
-    if not bool(torch.isfinite(head).all()) or len(torch.unique(head[:4096])) < min(64, head.numel() // 2 + 1):
-        return "fixed"
-    if _looks_normalised(tensor) or _looks_sorted(tensor):
-        return "fixed"
-    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
-    if square and torch.equal(tensor, tensor.transpose(-1, -2)):
-        return "symmetric"
-    return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
-
-
-def apply_variant(tensor: torch.Tensor, kind: str, variant: str, *, signed: bool = True) -> None:
-    """Change the values of `tensor` into a variant, in place and in pieces. Unless `signed`, no value gets another sign."""
-    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
-    if kind == "symmetric":
-        _vary_symmetric(tensor, "mixed" if variant == "offset" else variant, wide, signed)
-        return
-    values = flat(tensor)
-    spread = float(values[: 1 << 20].to(wide).std()) or 1.0
-    for piece in values.split(PIECE):
-        if variant == "offset":
-            varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
-        else:
-            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant, signed)
-        piece.copy_(_fitting(varied, piece.dtype))
-
-
-def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype, signed: bool) -> None:
-    """Some rows from the diagonal on, and with the same factors the columns that mirror them."""
-    size = tensor.shape[-1]
-    step = max(1, PIECE // (tensor.numel() // size))
-    for start in range(0, size, step):
-        rows = tensor[..., start : start + step, start:]
-        height = rows.shape[-2]
-        factor = _factor(torch.empty(rows.shape, dtype=wide, device=tensor.device), variant, signed)
-        corner = factor[..., :height]
-        corner.copy_(torch.triu(corner) + torch.triu(corner, 1).transpose(-1, -2))
-        columns = tensor[..., start + height :, start : start + height]
-        rows.copy_(_fitting(rows.to(wide) * factor, tensor.dtype))
-        columns.copy_(_fitting(columns.to(wide) * factor[..., height:].transpose(-1, -2), tensor.dtype))
-
-
-def _factor(like: torch.Tensor, variant: str, signed: bool) -> torch.Tensor:
-    """Random factors of the shape and type of `like`. One draw of fifteen bits an element serves for sign and size."""
-    bits = torch.randint(0, 1 << 15, like.shape, dtype=torch.int16, device=like.device)
-    signs = (bits & 1).to(like.dtype).mul_(2).sub_(1) if signed else torch.ones_like(like)
-    if variant == "mixed":
-        return signs
-    size = bits >> 1  # 0 … 16383
-    if variant == "heavy":
-        return signs * size.to(like.dtype).div_(1 << 14).clamp_(min=4e-4).rsqrt_()
-    return torch.where(size < SPIKED_OF_16384, 16 * signs, signs)
-
-
-def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    limit = torch.finfo(dtype).max
-    return values.clamp_(-limit, limit)
-
-
-def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """All elements of a dense tensor in memory order, without copying."""
-    return tensor.as_strided((tensor.numel(),), (1,))
-
-
 def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return flat(tensor).view(torch.uint8)
 
@@ -239,26 +181,3 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
     if is_dense(tensor.shape, tensor.stride()):
         return tensor.clone() if tensor._base is not None or tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
     return tensor.contiguous()
-
-
-def _looks_normalised(tensor: torch.Tensor) -> bool:
-    """Rows that sum to one, non-negative: probabilities."""
-    if tensor.dim() == 0 or tensor.shape[-1] < 2:
-        return False
-    rows = _rows(tensor)
-    return bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
-
-
-def _looks_sorted(tensor: torch.Tensor) -> bool:
-    if tensor.dim() == 0 or tensor.shape[-1] < 16:
-        return False
-    steps = _rows(tensor).diff(dim=-1)
-    return bool((steps >= 0).all() or (steps <= 0).all())
-
-
-def _rows(tensor: torch.Tensor, most: int = 256) -> torch.Tensor:
-    """The first few rows, taken out before they are put together: nothing of a large tensor in another layout is copied."""
-    for dim in reversed(range(tensor.dim() - 1)):
-        tensor = tensor.narrow(dim, 0, min(most, tensor.shape[dim]))
-        most = max(1, most // tensor.shape[dim])
-    return tensor.reshape(-1, tensor.shape[-1]).float()

@@ -14,7 +14,7 @@ import torch
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
-from bottega.judge.inputs import InputSet, flat
+from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import index_text
@@ -23,6 +23,7 @@ from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import decided, narrow
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.tensor_transport import flat
 from bottega.judge.trials import (
     OUTPUT_NOT_OWNED,
     OUTPUT_REUSED,

@@ -34,6 +34,8 @@ ROOMY_OUTPUT = 256 << 20
 SMALL_OUTPUT = 64
 """Outputs with no more elements than this may cancel to almost nothing in one draw."""
 TIMED_CALLS = 4
+LONG_SUM = 1 << 16
+"""Elements of an input for each of the outputs, above which what is left out of a sum does not show on spiked inputs."""
 
 
 @dataclass
@@ -52,6 +54,10 @@ class TaskProfile:
     """Bytes of the device that the reference takes beside inputs, parameters and outputs; 0 on a CPU."""
     nonfinite: int = 0
     """How many elements of a right answer are NaN or infinite on plain inputs: what a mask hides, say."""
+    sizes: tuple[float, ...] = ()
+    """Root mean square of each output on plain inputs, 0 for integers."""
+    long_sums: bool = False
+    """Whether there are so few outputs for so many inputs that each is made of very many."""
     strides: tuple[tuple[int, ...], ...] = ()
     """How each output lies in memory."""
     reuses_outputs: bool = False
@@ -174,8 +180,12 @@ def profile_task(
         record = _reference_call(eager, drawn, options)
         if profile.large:
             eager.trim(deadline)
+        outputs = eager.output_views(record.specs)
+        profile.sizes = output_sizes(outputs)
+        largest = max((tensor.numel() for tensor in drawn.tensors if tensor.is_floating_point()), default=0)
+        profile.long_sums = largest >= LONG_SUM * max(1, sum(each.numel() for each in outputs))
         counts = []
-        for piece in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
+        for piece in oracle.truth(drawn, "loaded", outputs):
             options.yield_to_timer()
             counts += [nonfinite_elements(truth, counted=True) for truth in piece.outputs]
             del piece
@@ -252,6 +262,11 @@ def profile_first_call(
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, options()).specs))
     return first
+
+
+def output_sizes(outputs: list[torch.Tensor]) -> tuple[float, ...]:
+    """Root mean square of each floating-point output, 0 for the others."""
+    return tuple(root_mean_square(each) if each.is_floating_point() else 0.0 for each in outputs)
 
 
 def small_output_sizes(views: list[torch.Tensor]) -> list[float]:

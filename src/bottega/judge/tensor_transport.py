@@ -78,6 +78,11 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements of a dense tensor in memory order, without copying."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
 def is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether the elements fill their extent without gaps or overlap, in whatever order of dimensions."""
     if 0 in shape:

@@ -2,4 +2,6 @@
 
 VARIANTS = ("plain", "mixed", "spiked", "heavy", "offset")
 QUICK_VARIANTS = ("plain", "spiked")
+OF_LONG_SUMS = ("concentrated",)
+"""Tried as well, in a quick verdict too, where an output has so few elements that each is made of very many."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

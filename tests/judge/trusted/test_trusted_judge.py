@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpus import load_task
 from hand_teacher import Hand, task
 
 from bottega.core.candidate import Candidate
@@ -127,14 +128,48 @@ def test_a_task_that_cannot_be_judged_says_so_and_a_closed_judge_raises() -> Non
         TrustedJudge("cpu", workers=0)
 
 
+def open_here(of: Task) -> TrustedTask:
+    sharing = SharedDevice(Lease(open_lease("cpu")), lambda stage: None)
+    made = TrustedTask(of, Settings(), "cpu", DeviceControl("cpu"), sharing)
+    made.open()
+    return made
+
+
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrustedTask:
     """A task that is open in this process."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    sharing = SharedDevice(Lease(open_lease("cpu")), lambda stage: None)
-    made = TrustedTask(TASK, Settings(), "cpu", DeviceControl("cpu"), sharing)
-    made.open()
-    return made
+    return open_here(TASK)
+
+
+def test_a_task_without_an_answer_to_negative_inputs_is_tried_on_weaker_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = open_here(load_task("capped_logarithm"))
+    for body, right in (("x.clamp(max=4.0).log()", True), ("x.log()", False)):
+        source = f"import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return {body}\n"
+        evaluation = TrustedEvaluation(made, Candidate(source, "torch", "own"), tmp_path / "own")
+        evaluation.run(profiled=False)
+        assert evaluation.correct is right
+        assert not any(trial["skipped"] for trial in evaluation.report["trials"])
+    assert not made.discard_overwritten()
+
+
+@pytest.mark.parametrize(
+    "body", ["1 / x", "x.exp()", "x.exp().sum(-1).log()"], ids=["infinite", "dominated", "overflows alone"]
+)
+def test_a_variant_on_which_little_is_seen_is_weakened(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros make the truth infinite; a giant's power hides all others; giants make only the reference infinite."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    module = "import torch\nclass {}(torch.nn.Module):\n    def forward(self, x):\n        return {}\n"
+    inputs = "def get_inputs():\n    return [torch.rand(64, 512)]\ndef get_init_inputs():\n    return []\n"
+    made = open_here(Task(module.format("Model", body) + inputs, "seen"))
+    evaluation = TrustedEvaluation(made, Candidate(module.format("ModelNew", body), "torch", "own"), tmp_path / "own")
+    evaluation.run(profiled=False)
+    assert evaluation.correct
+    assert not any(trial["skipped"] for trial in evaluation.report["trials"])
+    assert not made.reference.inputs.strength("spiked").extreme
 
 
 def test_what_a_wrong_kernel_wrote_into_is_made_again(opened: TrustedTask) -> None:

@@ -16,15 +16,16 @@ import torch
 
 from bottega.core.candidate import Candidate
 from bottega.core.foreign_text import printable
+from bottega.judge.call_options import CallOptions
 from bottega.judge.coverage import DECOY_BELOW, Coverage, claimed_kernels, gpu_coverage, works_beside_products
 from bottega.judge.cupti import ProfilerMissing, kernel_rows
 from bottega.judge.failure import describe
 from bottega.judge.loading import set_precision
 from bottega.judge.module_host import BuiltModule, StageFailed, build_module
-from bottega.judge.trials import add_trial, run_trial
+from bottega.judge.trials import CorrectnessTrial, add_trial, run_trial
 from bottega.judge.trusted import NOTE
 from bottega.judge.trusted.runner import InProcessRunner, OutOfDeviceMemory
-from bottega.judge.trusted.task import TrustedTask
+from bottega.judge.trusted.task import ReferenceCall, TrustedTask
 from bottega.judge.worker_link import RunnerFailed
 
 PROFILED_CALLS = 4
@@ -105,11 +106,18 @@ class TrustedEvaluation:
         task, state = self.task, self.report["parameters"]
         set_precision(task.settings.precision)
         options = task.options(state)
-        for call in task.reference_calls(state):
-            trial = run_trial(call.draw, call, call, runner, call.inputs.variant, options, profile=task.profile)  # type: ignore[arg-type]
+        for number, call in enumerate(list(task.reference_calls(state))):
+            trial = self._trial(call, runner, options)
+            while trial.skipped and not trial.violations and (weaker := task.draw_weaker(state, number)):
+                trial = self._trial(weaker, runner, options)
             if add_trial(self.report, trial):
                 break
         runner.forget()
+
+    def _trial(self, call: ReferenceCall, runner: InProcessRunner, options: CallOptions) -> CorrectnessTrial:
+        variant = call.inputs.variant
+        extreme = self.task.reference.inputs.strength(variant).extreme
+        return run_trial(call.draw, call, call, runner, variant, options, profile=self.task.profile, extreme=extreme)  # type: ignore[arg-type]
 
     def _coverage(self, runner: InProcessRunner) -> Coverage:
         inputs, copied = self.task.reference_calls(self.report["parameters"])[0].inputs, bool(self.task.profile.mutates)

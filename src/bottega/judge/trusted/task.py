@@ -29,6 +29,7 @@ from bottega.judge.task_profile import (
     TaskProfile,
     must_vary,
     of_reference,
+    output_sizes,
     profile_first_call,
     small_output_sizes,
 )
@@ -120,6 +121,7 @@ class TrustedTask:
             if not first.specs:
                 raise InvalidTask("the model returns no tensor: there is nothing to compare")
             self.oracle.mutates = bool(profile.mutates)
+            profile.sizes = output_sizes(self.eager.outputs)
             profile.typical = self._typical_sizes()
         except torch.OutOfMemoryError:
             raise OutOfDeviceMemory from None
@@ -158,6 +160,18 @@ class TrustedTask:
             self.eager.forget()
             self._checksums[state] = self._checksum(state)
         return self._calls[state]
+
+    def draw_weaker(self, state: str, number: int) -> ReferenceCall | None:
+        """Another call in the place of one on which the reference is not accurate; None where its variant has no weaker form."""
+        variant = DRAWS[number]
+        if variant == "plain" or not self.reference.inputs.weaken(variant):
+            return None
+        self._load(state)
+        self._calls[state][number] = made = self._reference_call(variant, state)
+        self._load("loaded")
+        self.eager.forget()
+        self._checksums[state] = self._checksum(state)
+        return made
 
     def discard_overwritten(self) -> bool:
         """After a wrong candidate: whether it wrote into what later verdicts rest on. That is then discarded."""

@@ -1,0 +1,236 @@
+"""Variants of inputs: other values of the same structure, on which what a candidate leaves out shows.
+
+Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone, integers, complex and eight-bit numbers too.
+A tensor of one value (unit gains, a mask that hides nothing) gets others: what it makes idle could be left out. No two elements become equal
+where they were not, but for zeros that share no row and no column: the order of equal elements is nobody's contract.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from bottega.judge.tensor_transport import flat
+
+PIECE = 1 << 24
+"""Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
+SPIKED_OF_16384, GIANTS_OF_16384 = 33, 2
+GIANT_SIZE, LARGEST_FACTOR = 128.0, 512.0
+"""What giants come to, whatever the inputs' own size: fp32 has no exponential of 89. And how many times as large as they were at most."""
+LONG_AXIS, SLICED_AXIS = 32, 8
+"""Sizes from which on an axis has an end that could be forgotten, and slices that can be spared."""
+FAINT = 2.0**-9, 2.0**-36
+"""Of one slice of each axis each: near what is usually added to a variance, and far below. Its cube is no subnormal number, which would take some
+processors longer."""
+FAINT_HALF = 2.0**-7, 2.0**-9
+"""The same in fp16, which has nothing below 2**-24."""
+ZEROS = 8
+GIANTS_AT_ENDS = 16
+"""At the end of an axis of 1,024, however few lines there are; of shorter ones less, since they have fewer elements to be seen beside them."""
+CARRIERS, CARRIERS_AT_ENDS = 256, 16
+FLIPPED_OF_8 = 1
+
+
+@dataclass(frozen=True)
+class Strength:
+    """How far a variant goes. What the reference has no accurate answer to is tried again with less."""
+
+    signed: bool = True
+    """Signs are drawn anew: a task that takes logarithms has no answer to that."""
+    extreme: bool = True
+    """Zeros, faint slices, giants, and other values for constants."""
+
+
+STRONGEST = Strength()
+
+
+def strengths(variant: str) -> tuple[Strength, ...]:
+    """What is tried of a variant, one after the other, until the reference has an accurate answer. Signs matter more than extremes."""
+    if variant == "concentrated":
+        return (STRONGEST,)
+    if variant == "offset":
+        return STRONGEST, Strength(extreme=False)
+    return STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
+
+
+def structure(tensor: torch.Tensor) -> str:
+    """`free`, `sparse` (zeros mean something), `symmetric`, `constant` (one value), or `fixed` (its values are not ours to change)."""
+    if tensor.dtype == torch.bool:
+        return "constant" if tensor.numel() and bool(tensor.all()) == bool(tensor.any()) else "fixed"
+    if not tensor.is_floating_point() or tensor.dtype.itemsize == 1 or not tensor.numel():
+        return "fixed"
+    head = flat(tensor)[: 1 << 20].float()
+    if not bool(torch.isfinite(head).all()):
+        return "fixed"
+    if bool((head == head[0]).all()):
+        return "constant"
+    if len(torch.unique(head[:4096])) < min(64, head.numel() // 2 + 1):
+        return "fixed"
+    if _looks_normalised(tensor) or _looks_sorted(tensor):
+        return "fixed"
+    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
+    if square and torch.equal(tensor, tensor.transpose(-1, -2)):
+        return "symmetric"
+    return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
+
+
+def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Strength = STRONGEST) -> None:
+    """Change the values of `tensor` into a variant, in place and in pieces."""
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    if kind == "constant":
+        if strength.extreme:
+            _vary_constant(tensor, wide)
+        return
+    if kind == "symmetric":
+        _vary_symmetric(tensor, "mixed" if variant in ("offset", "concentrated") else variant, wide, strength.signed)
+        return
+    values = flat(tensor)
+    spread = float(values[: 1 << 20].to(wide).std()) or 1.0
+    if variant == "concentrated":
+        _concentrate(tensor, spread)
+        return
+    giant = min(max(GIANT_SIZE / spread, 16.0), LARGEST_FACTOR) if strength.extreme else 16.0
+    for piece in values.split(PIECE):
+        if variant == "offset":
+            varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
+        else:
+            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant, strength.signed, giant)
+        piece.copy_(_fitting(varied, piece.dtype))
+    if variant == "spiked" and strength.extreme:
+        _vary_ends(tensor, spread, giant)
+        _make_faint(tensor)
+        _put_zeros(tensor)
+
+
+def _vary_constant(tensor: torch.Tensor, wide: torch.dtype) -> None:
+    """Unit gains and zero biases become random, near what they were; of a mask that is the same everywhere some places change."""
+    for piece in flat(tensor).split(PIECE):
+        if piece.dtype == torch.bool:
+            piece.logical_xor_(torch.randint(0, 8, piece.shape, dtype=torch.uint8, device=piece.device) < FLIPPED_OF_8)
+        else:
+            noise = torch.rand(piece.shape, dtype=wide, device=piece.device).mul_(0.5).sub_(0.25)
+            size = piece.to(wide)
+            piece.copy_(_fitting(size + noise * torch.where(size == 0, 1.0, size), piece.dtype))
+
+
+def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype, signed: bool) -> None:
+    """Some rows from the diagonal on, and with the same factors the columns that mirror them."""
+    size = tensor.shape[-1]
+    step = max(1, PIECE // (tensor.numel() // size))
+    for start in range(0, size, step):
+        rows = tensor[..., start : start + step, start:]
+        height = rows.shape[-2]
+        factor = _factor(torch.empty(rows.shape, dtype=wide, device=tensor.device), variant, signed)
+        corner = factor[..., :height]
+        corner.copy_(torch.triu(corner) + torch.triu(corner, 1).transpose(-1, -2))
+        columns = tensor[..., start + height :, start : start + height]
+        rows.copy_(_fitting(rows.to(wide) * factor, tensor.dtype))
+        columns.copy_(_fitting(columns.to(wide) * factor[..., height:].transpose(-1, -2), tensor.dtype))
+
+
+def _factor(like: torch.Tensor, variant: str, signed: bool, giant: float = 16.0) -> torch.Tensor:
+    """Random factors of the shape and type of `like`. One draw of fifteen bits an element serves for sign and size."""
+    bits = torch.randint(0, 1 << 15, like.shape, dtype=torch.int16, device=like.device)
+    signs = (bits & 1).to(like.dtype).mul_(2).sub_(1) if signed else torch.ones_like(like)
+    if variant == "mixed":
+        return signs
+    size = bits >> 1  # 0 … 16383
+    if variant == "heavy":
+        return signs * size.to(like.dtype).div_(1 << 14).clamp_(min=4e-4).rsqrt_()
+    sizes = torch.ones_like(like).masked_fill_(size < SPIKED_OF_16384, 16.0).masked_fill_(size < GIANTS_OF_16384, giant)
+    return signs.mul_(sizes)
+
+
+def _vary_ends(tensor: torch.Tensor, spread: float, giant: float) -> None:
+    """At the end of each long axis a quarter of the elements become spikes, and a few larger than any other: a last block that is not handled
+    shows in a sum, in a maximum and behind an exponential."""
+    for axis, size in enumerate(tensor.shape):
+        if size < LONG_AXIS:
+            continue
+        face = tensor.select(axis, size - 1)
+        giants = max(min(0.25, size * GIANTS_OF_16384 / 16384), min(0.75, size / 1024 * GIANTS_AT_ENDS / face.numel()))
+        for piece in _in_pieces(face):
+            chance = torch.rand(piece.shape, device=piece.device)
+            factor = torch.where(chance < 0.25, 16.0, 1.0)
+            factor = torch.where(chance < giants, 2 * giant, factor)
+            factor = torch.where(piece.abs() > 8 * spread, 1.0, factor)  # a spike already
+            piece.copy_(_fitting(piece * factor.to(torch.promote_types(piece.dtype, torch.float32)), piece.dtype))
+
+
+def _make_faint(tensor: torch.Tensor) -> None:
+    """Of every axis one slice near what is usually added to a variance, and one far below."""
+    for axis, size in enumerate(tensor.shape):
+        if size >= SLICED_AXIS:
+            first = secrets.randbelow(size)
+            places = first, (first + 1 + secrets.randbelow(size - 1)) % size
+            for place, factor in zip(places, FAINT_HALF if tensor.dtype == torch.float16 else FAINT):
+                tensor.select(axis, place).mul_(factor)
+
+
+def _put_zeros(tensor: torch.Tensor) -> None:
+    """A few zeros, no two of them in one row or column."""
+    axes = [size for size in tensor.shape if size > 1]
+    count = min([ZEROS, *(size // 4 for size in axes)]) if axes else 0
+    places = [torch.randperm(size)[:count] if size > 1 else torch.zeros(count, dtype=torch.int64) for size in tensor.shape]
+    if count:
+        tensor[tuple(place.to(tensor.device) for place in places)] = 0.0
+
+
+def _concentrate(tensor: torch.Tensor, spread: float) -> None:
+    """A few elements anywhere, and some at the end of each axis, carry as much of any sum as all others together: whoever leaves out a part of a
+    very long sum leaves out some of them, and each shows."""
+    size = tensor.numel() * spread / CARRIERS
+    for axis in range(tensor.dim()):
+        _enlarge(tensor.select(axis, tensor.shape[axis] - 1), CARRIERS_AT_ENDS, 4 * size)
+    _enlarge(tensor, CARRIERS, size)
+
+
+def _enlarge(view: torch.Tensor, count: int, size: float) -> None:
+    """Give some elements of a view their own sign and about this size; different ones, since differences of two inputs must show too."""
+    places = tuple(torch.randint(0, length, (count,), device=view.device) for length in view.shape)
+    chosen = view[places]
+    sizes = size * (1 + 3 * torch.rand(chosen.shape, device=view.device, dtype=torch.float64))
+    view[places] = _fitting(_signs(chosen) * sizes, view.dtype).to(view.dtype)
+
+
+def _signs(values: torch.Tensor) -> torch.Tensor:
+    """In fp64, and 0 for zeros."""
+    return values.double().sign()
+
+
+def _in_pieces(view: torch.Tensor) -> Iterator[torch.Tensor]:
+    if view.numel() <= PIECE or not view.dim():
+        yield view
+        return
+    yield from view.split(max(1, PIECE * view.shape[0] // view.numel()))
+
+
+def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    limit = torch.finfo(dtype).max
+    return values.clamp_(-limit, limit)
+
+
+def _looks_normalised(tensor: torch.Tensor) -> bool:
+    """Rows that sum to one, non-negative: probabilities."""
+    if tensor.dim() == 0 or tensor.shape[-1] < 2:
+        return False
+    rows = _rows(tensor)
+    return bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
+
+
+def _looks_sorted(tensor: torch.Tensor) -> bool:
+    if tensor.dim() == 0 or tensor.shape[-1] < 16:
+        return False
+    steps = _rows(tensor).diff(dim=-1)
+    return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _rows(tensor: torch.Tensor, most: int = 256) -> torch.Tensor:
+    """The first few rows, taken out before they are put together: nothing of a large tensor in another layout is copied."""
+    for dim in reversed(range(tensor.dim() - 1)):
+        tensor = tensor.narrow(dim, 0, min(most, tensor.shape[dim]))
+        most = max(1, most // tensor.shape[dim])
+    return tensor.reshape(-1, tensor.shape[-1]).float()

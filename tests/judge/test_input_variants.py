@@ -1,0 +1,200 @@
+"""A variant changes values, keeps what they mean, and shows what a lazy kernel leaves out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bottega.judge.input_variants import STRONGEST, Strength, apply_variant, strengths, structure
+from bottega.judge.variants import OF_LONG_SUMS, VARIANTS
+
+BENT = [variant for variant in (*VARIANTS, *OF_LONG_SUMS) if variant != "plain"]
+WEAKEST = Strength(signed=False, extreme=False)
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(11))
+
+
+def symmetric(size: int = 64) -> torch.Tensor:
+    values = random(size, size)
+    return values + values.t()
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "kind"),
+    [
+        ("normal", random(64, 64), "free"),
+        ("uniform", torch.rand(4, 100), "free"),
+        ("lower triangle", random(64, 64).tril(), "sparse"),
+        ("upper triangle", random(64, 64).triu(), "sparse"),
+        ("after a relu", random(64, 64).relu(), "sparse"),
+        ("symmetric", symmetric(), "symmetric"),
+        ("batch of symmetric", torch.stack([symmetric(), 2 * symmetric()]), "symmetric"),
+        ("probabilities", random(32, 100).softmax(-1), "fixed"),
+        ("one-hot", torch.nn.functional.one_hot(torch.arange(100) % 10, 10).float(), "fixed"),
+        ("mask", (random(64, 64) > 0).float(), "fixed"),
+        ("zeros", torch.zeros(100), "constant"),
+        ("sorted", random(8, 100).sort(-1).values, "fixed"),
+        ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "fixed"),
+        ("infinite", torch.where(random(64, 64) > 0, 0.0, float("-inf")), "fixed"),
+        ("integers", torch.arange(1000), "fixed"),
+        ("booleans", random(1000) > 0, "fixed"),
+        ("scalar", torch.tensor(2.0), "constant"),
+        ("one value in eight bits", torch.ones(9).to(torch.float8_e5m2), "fixed"),
+        ("a mask that hides nothing", torch.ones(4, 9, dtype=torch.bool), "constant"),
+        ("no mask at all", torch.empty(0, dtype=torch.bool), "fixed"),
+        ("empty", torch.empty(0), "fixed"),
+        ("complex", torch.randn(100, dtype=torch.complex64), "fixed"),
+        ("fp8", random(1000).to(torch.float8_e5m2), "fixed"),
+        ("bf16", random(64, 64).bfloat16(), "free"),
+        ("half", random(64, 64).half(), "free"),
+    ],
+)
+def test_structure_is_seen(name: str, tensor: torch.Tensor, kind: str) -> None:
+    assert structure(tensor) == kind
+
+
+@pytest.mark.parametrize("variant", BENT)
+@pytest.mark.parametrize("tensor", [random(64, 64).tril(), random(64, 64).relu()], ids=["triangle", "relu"])
+def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
+    bent = tensor.clone()
+    apply_variant(bent, structure(tensor), variant)
+    assert not bool(bent[tensor == 0].any())
+    assert not torch.equal(bent, tensor)
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_symmetric_stays_symmetric(variant: str) -> None:
+    bent = torch.stack([symmetric(), 3 * symmetric()])
+    before = bent.clone()
+    apply_variant(bent, structure(bent), variant)
+    assert torch.equal(bent, bent.transpose(-1, -2))
+    assert not torch.equal(bent, before)
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bottega.judge.inputs.PIECE", 1000)
+    bent = torch.stack([symmetric(61), 3 * symmetric(61)])
+    before = bent.clone()
+    apply_variant(bent, "symmetric", variant)
+    assert torch.equal(bent, bent.transpose(-1, -2))
+    assert not bool((bent[:, -1, :5] == before[:, -1, :5]).all())
+    assert not bool((bent[:, :5, :5] == before[:, :5, :5]).all())
+    if variant != "heavy":
+        assert bool((bent.abs() >= before.abs() * 0.999).all())
+
+
+@pytest.mark.parametrize("variant", BENT)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_values_stay_within_the_data_type(variant: str, dtype: torch.dtype) -> None:
+    bent = (random(200, 50) * 6e4).clamp(-6.5e4, 6.5e4).to(dtype)
+    apply_variant(bent, "free", variant)
+    assert bool(bent.isfinite().all())
+    assert bent.dtype == dtype
+
+
+def test_double_inputs_keep_their_range() -> None:
+    bent = random(100, 100).double() * 1e100
+    apply_variant(bent, structure(bent), "mixed")
+    assert bool(bent.isfinite().all())
+    assert float(bent.abs().max()) > 1e99
+
+
+def test_variants_are_what_they_are_called() -> None:
+    positive = torch.rand(100, 1000) + 0.1
+    bent = {}
+    for variant in BENT:
+        bent[variant] = positive.clone()
+        apply_variant(bent[variant], "free", variant)
+    assert 0.45 < float((bent["mixed"] < 0).float().mean()) < 0.55
+    assert torch.equal(bent["mixed"].abs(), positive)
+    spiked = (bent["spiked"].abs() / positive) > 2
+    assert 0.0005 < float(spiked.float().mean()) < 0.01
+    assert float(bent["heavy"].abs().max()) > 10
+    assert float(bent["offset"].mean()) > float(positive.mean()) + 0.5
+
+
+def test_bending_keeps_the_memory_layout() -> None:
+    tensor = random(30, 40).t()
+    stride, pointer = tensor.stride(), tensor.data_ptr()
+    apply_variant(tensor, "free", "mixed")
+    assert (tensor.stride(), tensor.data_ptr()) == (stride, pointer)
+
+
+def test_rows_are_looked_at_without_a_copy_of_the_whole() -> None:
+    probabilities = random(300, 3, 4, 50).softmax(-1).permute(1, 0, 2, 3)
+    assert structure(probabilities) == "fixed"
+    assert structure(random(50, 300).softmax(0).t()) == "fixed"
+
+
+@pytest.mark.parametrize("variant", ["mixed", "spiked", "heavy"])
+def test_a_variant_that_keeps_signs_changes_sizes_alone(variant: str) -> None:
+    drawn = torch.rand(1 << 14) + 0.5
+    varied = drawn.clone()
+    apply_variant(varied, "free", variant, WEAKEST)
+    assert bool((varied > 0).all())
+    assert torch.equal(varied, drawn) == (variant == "mixed")
+
+
+def spiked(*shape: int) -> torch.Tensor:
+    varied = torch.rand(*shape) + 0.1
+    apply_variant(varied, "free", "spiked")
+    return varied
+
+
+def test_no_exponential_of_a_giant_fits_fp32() -> None:
+    """A softmax that does not subtract the maximum shows, whatever the size of the inputs."""
+    varied = spiked(64, 1024)
+    assert bool(varied.exp().isinf().any())
+    assert float((varied.abs() > 20).float().mean()) < 0.01
+
+
+def test_every_axis_has_faint_slices_and_no_two_zeros_share_a_line() -> None:
+    varied = spiked(16, 40, 24).double()
+    for axis in range(3):
+        others = [other for other in range(3) if other != axis]
+        sizes = varied.abs().amax(others).sort().values
+        assert float(sizes[0]) < 1e-4 and float(sizes[1]) < 10
+        zeros = (varied == 0).sum(others)
+        assert int(zeros.max()) == 1
+
+
+def test_some_of_the_last_elements_of_a_long_axis_are_the_largest() -> None:
+    varied = spiked(40, 4099).abs()
+    assert bool((varied.argmax(-1) == 4098).any())
+    assert float((varied[:, -1] > 1.2).float().mean()) > 0.2
+
+
+@pytest.mark.parametrize("kept", [0.95, 0.99999])
+@pytest.mark.parametrize("square", [False, True])
+def test_what_is_left_out_of_a_very_long_sum_shows(kept: float, square: bool) -> None:
+    one, two = torch.rand(1 << 21), torch.rand(1 << 21)
+    for tensor in (one, two):
+        apply_variant(tensor, "free", "concentrated")
+    terms = (one - two).double().square() if square else one.double()
+    whole, part = terms.sum(), terms[: int(kept * len(terms))].sum()
+    assert float((whole - part) / whole) > 5e-5
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3.0])
+def test_a_constant_gets_other_values_of_its_sign_where_it_may(value: float) -> None:
+    varied = torch.full((300,), value)
+    apply_variant(varied, "constant", "offset")
+    assert len(varied.unique()) > 100 and bool((varied * value >= 0).all())
+    apply_variant(kept := torch.full((300,), value), "constant", "offset", Strength(extreme=False))
+    assert bool((kept == value).all())
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_mask_that_is_the_same_everywhere_changes_in_some_places(value: bool) -> None:
+    varied = torch.full((40, 50), value)
+    apply_variant(varied, "constant", "spiked")
+    assert 0.05 < float((varied != value).float().mean()) < 0.25
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_the_strongest_form_comes_first(variant: str) -> None:
+    assert strengths(variant)[0] == STRONGEST
+    assert len(set(strengths(variant))) == len(strengths(variant))
