@@ -185,5 +185,6 @@ def test_packed_and_padded_agree_on_the_embedded_model() -> None:
     ]
     one, other = total(Policy(model), rows, [[0, 1, 2]], SFT), padded(model, rows)
     assert one[0] == pytest.approx(other[0], rel=1e-5)
+    # Thirty layers of fp32, added up in another order.
     for name, value in one[1].items():
-        assert (value - other[1][name]).norm() <= 1e-3 * other[1][name].norm() + 1e-7, name  # thirty layers of fp32 in another order
+        assert (value - other[1][name]).norm() <= 1e-3 * other[1][name].norm() + 1e-7, name
