@@ -82,6 +82,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.rotates
 def test_json_is_one_object_with_the_documented_keys_and_exit_zero(folder: Path) -> None:
     told = bottega("judge", folder / "task.py", folder / "honest.py", "--quick", "--json")
     assert told.returncode == 0, told.stderr

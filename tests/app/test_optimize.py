@@ -252,6 +252,7 @@ def test_a_model_that_dies_half_way_is_told_with_what_was_tried(place: Path, tmp
     assert "no kernel" in (tmp_path / "bottega-decay-1" / "report.md").read_text()
 
 
+@pytest.mark.rotates
 def test_an_unusable_module_is_exit_two_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "raises.py").write_text(MODULE.replace("outs = []", "raise ValueError('inside')"))
     told = bottega("optimize", tmp_path / "raises.py", *USED, "--backbone", script(tmp_path, []), "--out", tmp_path / "run")
@@ -295,6 +296,7 @@ WRONG_USE: list[tuple[list[str], str]] = [
 ]
 
 
+@pytest.mark.rotates
 def test_wrong_usage_is_exit_two_and_one_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(place / "decay.py", tmp_path / "decay.py")
     script(tmp_path, [])

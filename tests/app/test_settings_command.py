@@ -137,6 +137,7 @@ def test_settings_are_listed() -> None:
     assert isinstance(CliRunner().invoke(settings_app, ["judge"]).exception, UsageError)
 
 
+@pytest.mark.rotates
 def test_every_documented_command_line_parses() -> None:
     wrong = []
     for where, line, whole in documented():

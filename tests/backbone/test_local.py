@@ -273,6 +273,7 @@ def test_another_dtype_than_the_modules() -> None:
     closed(backbone)
 
 
+@pytest.mark.rotates
 def test_the_embedded_model_answers(embedded: Any) -> None:
     backbone = LocalBackbone(embedded, slots=4)
     ids = tuple(backbone.tokenizer.conversation([Message("user", "What is the capital of France? Answer in one word.")]))

@@ -70,6 +70,7 @@ def test_nobody_is_woken_by_a_death(which, entry, request, shared):
             sandbox.kill()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "bare_sandboxes"])
 def test_an_honest_sandbox_is_still_whenever_it_is_stopped(which, request):
     sandbox, said = request.getfixturevalue(which).start("working_entries:work_in_threads")
