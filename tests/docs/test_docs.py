@@ -202,11 +202,11 @@ def test_the_main_pages_can_be_read_in_an_hour() -> None:
 
 
 @pytest.mark.slow
-def test_the_python_of_the_quickstart_judges(tmp_path: Path) -> None:
+def test_the_python_of_the_quickstart_judges() -> None:
     (block,) = [text for text in Page(DOCS / "quickstart/judge.md").blocks("python") if "Judge(" in text]
-    (tmp_path / "candidate.py").write_text("class ModelNew(Nothing): ...\n")
-    ran = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
-    assert "compile_error" in ran.stdout, ran.stdout + ran.stderr
+    ran = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
+    right = ("faster", "same", "slower", "ambiguous")  # by how busy the machine is
+    assert ran.stdout.startswith(right), ran.stdout + ran.stderr
 
 
 @pytest.mark.slow
