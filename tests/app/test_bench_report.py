@@ -49,6 +49,7 @@ def _told(told: dict[str, list[list[Told]]], task: str, sample: int, turn: int) 
     return told[task][sample][turn]
 
 
+@pytest.mark.rotates
 def test_a_benchmark_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="charts need it")
     run = kept(tmp_path / "run")

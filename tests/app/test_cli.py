@@ -104,6 +104,7 @@ def test_people_get_the_same_in_words(folder: Path) -> None:
     assert "the right answer times 1.5" in told.stdout
 
 
+@pytest.mark.rotates
 def test_an_unusable_task_exits_two_with_one_line_and_still_one_object(folder: Path) -> None:
     (folder / "raises.py").write_text(TASK.replace("return torch.tanh(x) * 2", "raise ValueError('inside')"))
     told = bottega("judge", folder / "raises.py", folder / "honest.py", "--quick", "--json")

@@ -95,6 +95,7 @@ def test_the_log_tells_everything_in_order(finished: tuple[Path, dict[str, objec
     assert final.verdict.fingerprint["settings"]["quick"] is False
 
 
+@pytest.mark.rotates
 def test_the_file_works_where_bottega_is_not(finished: tuple[Path, dict[str, object]]) -> None:
     code = f"""
 import sys

@@ -77,6 +77,7 @@ def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> No
     assert fast.report.startswith("#") and (fast.save(tmp_path / "kept") / "optimized.py").is_file()
 
 
+@pytest.mark.rotates
 @torch.no_grad()
 def test_one_part_of_a_model_is_put_in_its_place(trusting: None, tmp_path: Path) -> None:
     model, x = nn.Sequential(nn.Linear(64, 64), Gate(64)).eval(), torch.randn(32, 64)

@@ -395,6 +395,7 @@ def test_as_a_process_it_exits_with_its_code_and_bears_a_closed_pipe(place: tupl
         assert b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.rotates
 def test_a_narrow_terminal_folds_names_and_cuts_none(place: tuple[str, Path]) -> None:
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "bottega.app.cli", "skills", "list", *map(str, place)]

@@ -91,6 +91,7 @@ def test_what_is_not_due_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == {each.id for each in found}
 
 
+@pytest.mark.rotates
 def test_a_run_says_the_number_and_takes_the_given_one() -> None:
     words = ["-m", "pytest", "-o", "addopts=-q", "-p", "no:cacheprovider", "--collect-only", "-m", "not slow", "attacks/test_cpu.py"]
     environment = {**os.environ, SEED: "12"}

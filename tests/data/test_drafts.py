@@ -40,6 +40,7 @@ def drawn(body: str, timeout: float = 60.0, count: int = 2) -> Drafts:
     return asyncio.run(CompilerDrafts(timeout=timeout).drafts(task, "cpp", count))
 
 
+@pytest.mark.rotates
 def test_a_module_that_is_understood_has_kernels_and_no_more_than_asked_for() -> None:
     found = drawn("return torch.softmax(torch.relu(x) * 0.5, dim=-1)")
     assert found.author.startswith("builder") and not found.refused

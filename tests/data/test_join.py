@@ -65,6 +65,7 @@ def test_rows_come_once_and_what_is_held_out_anywhere_is_held_out(tmp_path: Path
     assert whole.sources == {"one": 3, "two": 1}
 
 
+@pytest.mark.rotates
 def test_a_task_to_stay_away_from_takes_rows_with_its_calls_along(tmp_path: Path) -> None:
     place = folder(
         tmp_path / "one", row(1, prompt=SKETCH), row(2, prompt=SKETCH.replace("tanh", "exp")), row(3, "test", prompt=SKETCH)

@@ -12,6 +12,7 @@ from bottega.core.errors import UsageError
 from bottega.data.teacher_pool import InProcessTeacherPool, ProcessTeacherPool, TeacherSpec
 
 
+@pytest.mark.rotates
 def test_one_bad_build_costs_no_other() -> None:
     good = task("silu_chain")
     bad = {name: replace(good, name=name) for name in ("kills_itself", "hangs", "raises", "unknown")}

@@ -52,6 +52,7 @@ print("secret" in os.environ)
     assert output.count("refused") >= 2 and "got it" not in output and not changed
 
 
+@pytest.mark.rotates
 def test_what_a_program_leaves_comes_back_and_one_that_hangs_is_stopped(sandbox: AgentSandbox) -> None:
     output, changed = run(
         sandbox, "leave.py", leave="open('a.txt', 'w').write('b')\nopen('c.bin', 'wb').write(b'\\xff')\nprint('ok')"

@@ -52,6 +52,7 @@ def scripted(folder: Path, answers: list[str], **settings: object) -> EpisodeSea
     return searched(folder, ChatClient(ScriptedChat(answers)), **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.rotates
 def test_an_agent_works_with_tools_over_http(tmp_path: Path) -> None:
     work = [
         ("read", {"path": "."}),

@@ -333,6 +333,7 @@ def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: 
     assert finished is not None and finished.result.outcome == "faster"
 
 
+@pytest.mark.rotates
 def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]) -> None:
     slow = answer(kernel(1.5, "takes for ever"))
     finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=4.0)))

@@ -86,6 +86,7 @@ def grown(
 ONE = EpisodeSettings(samples=1, turns=1, knobs=4)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("strategy", ["serial", "parallel", "beam", "critic", "evolve", "tree", "scientist"])
 def test_a_kernel_is_tuned_before_it_is_compared_in_every_strategy(tmp_path: Path, strategy: str) -> None:
     settings = EpisodeSettings(samples=1, branch=1, turns=1, knobs=4, strategy=strategy)

@@ -192,6 +192,7 @@ def test_many_candidates_on_two_tasks_at_once(wide: Judge) -> None:
     assert [verdict.candidate_id for verdict in verdicts] == [library_only(by).id for by in (2, 3, 2, 3)]
 
 
+@pytest.mark.rotates
 def test_a_failure_among_many_stays_alone(wide: Judge) -> None:
     async def some() -> list[Verdict | BaseException]:
         bad = candidate_from("import os; os.abort()")

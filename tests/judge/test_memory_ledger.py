@@ -79,6 +79,7 @@ def test_a_killed_holder_lets_go_and_a_killed_waiter_leaves_the_queue(hold, ledg
     assert ledger.state().entries == ()
 
 
+@pytest.mark.rotates
 def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: MemoryLedger) -> None:
     """Three processes take and give back 6 of 24 GiB without a pause; one wants 22."""
     stop = threading.Event()

@@ -66,6 +66,7 @@ def test_a_message_without_an_end_is_bounded(pair) -> None:
     assert inbox.take(b".next") == b"next"
 
 
+@pytest.mark.rotates
 def test_samples_of_many_files_with_long_names_arrive(sandboxes) -> None:
     sandbox, said = sandboxes.start("working_entries:many_libraries")
     with said:

@@ -46,6 +46,7 @@ def error_of(result: Any) -> str:
     return str(result.content[0].text)
 
 
+@pytest.mark.rotates
 def test_an_agent_over_stdio(tmp_path: Path) -> None:
     rejected = Verdict(Outcome.REJECTED, violations=(Violation("decoy_kernel", "its kernels do 0 % of the work"),))
 
