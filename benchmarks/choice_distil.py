@@ -31,6 +31,7 @@ import typer
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import FUSED, SweepTask
 from figure import Device, Workers, where
+from own_kernels import own_kernels_change, with_own_kernels
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, read
@@ -40,7 +41,6 @@ from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.choose import open_backbone
 from bottega.compiler.answer_choices import changed
 from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.own_kernels import own_kernels_change
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
@@ -213,7 +213,7 @@ async def generated(spec: str, device: str, prompts: Sequence[Sequence[Row]], to
 
 
 def read_answer(text: str, source: str) -> str:
-    return read(text, AnswerContext(source, "triton", "terse"), DEPLOYMENT).source
+    return with_own_kernels(read(text, AnswerContext(source, "triton", "terse"), DEPLOYMENT).source, source)
 
 
 def code_of(text: str) -> str:

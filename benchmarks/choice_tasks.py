@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Any
 
+from own_kernels import own_kernels
+
 from bottega.compiler.answer_choices import AnswerChange, changed, changes_of, variants
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.compiler.link import linked
-from bottega.compiler.own_kernels import own_kernels
 from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
@@ -102,7 +103,7 @@ def built(
     if len(answer) > LONGEST_ANSWER or CLASS not in answer:
         return None
     some = variants(changes_of(answer, recorded(task.source)), most)
-    written = own_kernels(task.source, "triton")
+    written = own_kernels(task.source)
     fused = linked(stripped(written, task.source), task.source) if written else ""
     if not some and not fused:
         return None

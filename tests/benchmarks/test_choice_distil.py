@@ -6,8 +6,7 @@ from typing import Any
 
 from choice_distil import BEFORE, MODULES, RULE, WINNERS, answers_of, is_held_out, table, taught
 from choice_tasks import FUSED, SweepTask
-
-from bottega.compiler.own_kernels import LINE
+from own_kernels import LINE
 
 ANSWER = "class ModelNew(Model):\n    def forward(self, x):\n        return one(x)\n"
 BETTER = ANSWER.replace("one(x)", "one(x, warps=8)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from episodes.decay import DEVICE, KERNEL, FakeJudge, answer, asked, episode_con
 
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft
+from bottega.core.errors import SandboxError
 from bottega.core.event import Judged, Tuned, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -169,6 +171,29 @@ def test_an_evolution_tunes_its_founders(tmp_path: Path) -> None:
     assert [node.parent for node in place.nodes] == [None, "draft1", "draft1k", "i0g0n0"]
     state = evolution_of(list(read_events(tmp_path)), place.episode, "eager", 1)
     assert state is not None and [node.id for node in state.islands[0].archive.values()] == ["draft1k"]
+
+
+def test_where_the_sandbox_is_not_whole_the_judge_measures(tmp_path: Path) -> None:
+    class Unsafe(Measure):
+        def judge_many(self, *_: Any, **__: Any) -> list[Verdict | None]:
+            self.measured.append([])
+            raise SandboxError("this machine cannot give the whole sandbox")
+
+    class Timing(TileJudge):
+        async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+            tile = tile_of(candidate.source)
+            if tile not in TIMES:
+                return Verdict(Outcome.INCORRECT)
+            return replace(await super().judge_async(task, candidate), times_ms={"candidate": TIMES[tile]})
+
+    context = episode_context(tmp_path, [answer(template())])
+    measure = Unsafe()
+    context.judge, context.measuring = Timing(), measure
+    place = search(context, ONE)
+    with context.journal:
+        asyncio.run(STRATEGIES.load("serial")(place))
+    assert len(measure.measured) == 1, "asked once, and not again"
+    assert [tile_of(node.turn.source) for node in place.nodes] == [64, 128]
 
 
 def test_a_kernel_that_is_not_right_is_not_tuned(tmp_path: Path) -> None:

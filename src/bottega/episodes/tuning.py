@@ -18,7 +18,7 @@ from bottega.compiler.knobs import Knobs, knobs_of
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError, BudgetError
+from bottega.core.errors import BottegaError, BudgetError, SandboxError
 from bottega.core.event import Tuned
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
@@ -161,14 +161,24 @@ class _Tuner:
         """Milliseconds of each setting, None where it is not right."""
         context, task = self.search.context, self.search.task
         candidates = [self.candidate(changes) for changes in settings]
-        verdicts: Sequence[Verdict | None]
         async with context.phases.judging(self.search.settings.device):
-            if context.measuring is not None:
-                measure = context.measuring.judge_many
-                verdicts = await asyncio.to_thread(lambda: measure(task, candidates, rounds=rounds, profiled=False))
-            else:  # a judge elsewhere has no such mode
+            verdicts = await self._measured(candidates, rounds)
+            if verdicts is None:  # there is no such mode here
                 verdicts = await asyncio.gather(*(context.judge.judge_async(task, one) for one in candidates))
         return [one.times_ms.get("candidate") if one is not None and one.outcome.accepted else None for one in verdicts]
+
+    async def _measured(self, candidates: Sequence[Candidate], rounds: int) -> Sequence[Verdict | None] | None:
+        """By the measuring mode; None without one, also where this machine cannot give it the whole sandbox."""
+        context = self.search.context
+        if context.measuring is None:
+            return None
+        try:
+            return await asyncio.to_thread(
+                context.measuring.judge_many, self.search.task, candidates, rounds=rounds, profiled=False
+            )
+        except SandboxError:
+            context.measuring = None
+            return None
 
 
 def _shape(graph: CallGraph | None) -> str:

@@ -14,7 +14,6 @@ from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.network_repair import complete_network
 from bottega.compiler.link import linked
-from bottega.compiler.own_kernels import with_own_kernels
 from bottega.compiler.source.check import RULES, check
 from bottega.compiler.source.finding import Finding
 from bottega.core.errors import UsageError
@@ -31,7 +30,7 @@ class AnswerPolicy:
     link: bool = True
     """Whether names of the task's file that the answer uses are inlined."""
     library: bool = True
-    """Whether functions of the kernel library that it uses are inlined, too, and kernels that it asks for are written. Only with `link`."""
+    """Whether functions of the kernel library that it uses are inlined, too. Only with `link`."""
     repairs: tuple[str, ...] = ()
     """Names in `REPAIRS`."""
     lint: tuple[str, ...] = ()
@@ -96,8 +95,6 @@ def read(text: str, context: AnswerContext, policy: AnswerPolicy) -> Answer:
         if name in policy.repairs and (after := repair(source, context)) != source:
             source = after
             changed.append(name)
-    if policy.link and policy.library:
-        source = with_own_kernels(source, context.task_source, context.language)
     if policy.link:
         source = linked(source, context.task_source, policy.library)
     found = check(source) if policy.lint else ()

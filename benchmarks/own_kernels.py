@@ -1,7 +1,8 @@
 """The choice that decides most: whether an answer calls the kernel library for heavy operators or has kernels of its own for all of them.
 
-An answer says so in one line of its class, `own = True`. The compiler then writes the kernels, each with what follows it fused in, in place of the
-answer's own calls. Where it cannot, the answer stays as it is: the line alone changes nothing that it computes.
+An answer of the experiments says so in one line of its class, `own = True`. The compiler then writes the kernels, each with what follows it fused in,
+in place of the answer's own calls. Where it cannot, the answer stays as it is: the line alone changes nothing that it computes. The compiler runs the
+task's code in this process, so this is for tasks of our own and no part of the answer pipeline.
 """
 
 from __future__ import annotations
@@ -11,38 +12,37 @@ import functools
 
 from bottega.compiler.answer_choices import AnswerChange
 from bottega.compiler.choices import Choices, Heavy
+from bottega.compiler.draft_compiler import KINDS, draft
+from bottega.compiler.link import linked
+from bottega.compiler.model_class import with_model_class
+from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.source.text import parsed
+from bottega.compiler.step_compiler import lower_task
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
-from bottega.languages import language_named
 
 PLACE = "structure"
 LINE = "own = True"
 
 
-def with_own_kernels(source: str, task_source: str, language: str) -> str:
-    """The answer as the compiler writes it, if it asks for kernels of its own; else unchanged."""
-    if LINE not in source or not language_named(language).kernel_library or not _asks(source):
+def with_own_kernels(source: str, task_source: str) -> str:
+    """A linked answer as the compiler writes it, if it asks for kernels of its own; else unchanged."""
+    if LINE not in source or not _asks(source):
         return source
-    return own_kernels(task_source, language) or source
+    own = own_kernels(task_source)
+    return linked(own, task_source) if own else source
 
 
 @functools.lru_cache(256)
-def own_kernels(task_source: str, language: str) -> str:
+def own_kernels(task_source: str) -> str:
     """The module with every heavy operator as a kernel of its own; empty where there is none, or the compiler refuses."""
-    # Here, since torch comes with them, which answers that do not ask need not wait for.
-    from bottega.compiler.draft_compiler import KINDS, draft
-    from bottega.compiler.model_class import with_model_class
-    from bottega.compiler.planner_passes import PASSES
-    from bottega.compiler.step_compiler import lower_task
-
     try:
         lowered = lower_task(with_model_class(Task(task_source)))
         plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
         kinds: tuple[Heavy, ...] = tuple(
             kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
         )
-        step = draft(lowered, language, Choices(own=kinds)) if kinds else None
+        step = draft(lowered, "triton", Choices(own=kinds)) if kinds else None
         return step.candidate.source if step else ""
     except BottegaError:
         return ""

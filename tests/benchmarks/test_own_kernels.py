@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bottega.agents.answers.context import AnswerContext
-from bottega.agents.answers.pipeline import TRAINING, read
+from choice_distil import read_answer
+from own_kernels import LINE, own_kernels_change, with_own_kernels
+
 from bottega.compiler.answer_choices import changed
-from bottega.compiler.own_kernels import LINE, own_kernels_change, with_own_kernels
 
 TASK = """
 import torch
@@ -38,16 +38,15 @@ def with_line(answer: str) -> str:
 
 
 def test_an_answer_that_asks_gets_kernels_of_its_own_with_what_follows_fused() -> None:
-    said = f"```python\n{with_line(ANSWER)}```"
-    source = read(said, AnswerContext(TASK, "triton", "terse"), TRAINING).source
+    source = read_answer(f"```python\n{with_line(ANSWER)}```", TASK)
     assert "@triton.jit" in source and "tl.dot" in source and "t1 = matmul(" not in source
     assert source.count("_kernel[") == 1, "the activation has a launch of its own"
 
 
 def test_one_that_does_not_ask_keeps_its_calls() -> None:
-    source = read(f"```python\n{ANSWER}```", AnswerContext(TASK, "triton", "terse"), TRAINING).source
+    source = read_answer(f"```python\n{ANSWER}```", TASK)
     assert "t1 = matmul(x, y)" in source
-    assert with_own_kernels(ANSWER + f"# {LINE}\n", TASK, "triton") == ANSWER + f"# {LINE}\n"
+    assert with_own_kernels(ANSWER + f"# {LINE}\n", TASK) == ANSWER + f"# {LINE}\n"
 
 
 def test_the_line_is_a_change_that_is_made_once() -> None:
@@ -57,8 +56,7 @@ def test_the_line_is_a_change_that_is_made_once() -> None:
     assert own_kernels_change("def forward(x): ...") is None
 
 
-def test_where_nothing_is_heavy_or_the_language_has_no_library_the_answer_stays() -> None:
+def test_where_nothing_is_heavy_the_answer_stays() -> None:
     light = TASK.replace("torch.matmul(x, y)", "(x[:, :1] + y[:1])")
     asking = with_line(ANSWER)
-    assert with_own_kernels(asking, light, "triton") == asking
-    assert with_own_kernels(asking, TASK, "torch") == asking
+    assert with_own_kernels(asking, light) == asking
