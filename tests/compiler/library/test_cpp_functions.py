@@ -84,7 +84,9 @@ def test_functions_that_vectorise_are_right_to_the_last_bits_and_never_divide_by
     text = cpp_parts()[f"{name}_simd"].text
     assert not re.search(r"[a-z)] / \d", text)
     loop = f"for (int64_t i = 0; i < count; ++i) y[i] = {name}_simd(x[i]);"
-    library = cpp(with_functions(f'#include <cstdint>\nextern "C" void f(const float* x, float* y, int64_t count) {{ {loop} }}'))
+    library = cpp(
+        with_functions(f'#include <cstdint>\nextern "C" void f(const float* x, float* y, int64_t count) {{ {loop} }}')
+    )
     x = torch.linspace(-12, 12, 40_001)
     x = x.abs() + 0.01 if name == "log" else x
     y = torch.empty_like(x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter, folded
 from bottega.compiler.kernel import Recurrence
 from bottega.compiler.library.cpp.recurrence import CELLS, STEPS
@@ -14,7 +16,7 @@ def write_recurrence(function: FunctionWriter, kernel: Recurrence) -> list[str]:
         function.prelude.use(need)
     function.prelude.add("every_step", STEPS)
     function.prelude.add(kernel.cell, text)
-    states = [*kernel.begins] or [None] * (len(kernel.stores) - 1)
+    states: Sequence[View | None] = kernel.begins or (None,) * (len(kernel.stores) - 1)
     read = [_pointer(function, view) for view in (kernel.gates, kernel.weight, kernel.bias, *states)]
     out, *last = (_pointer(function, store.view, written=True) for store in kernel.stores)
     sizes = [

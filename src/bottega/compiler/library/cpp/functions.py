@@ -153,7 +153,8 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 """By name: the text, TYPE being the type it is used at, and the functions it needs before it."""
 
 HEADERS = {"std::min": "algorithm", "std::max": "algorithm", "std::fill": "algorithm", "std::memcpy": "cstring",
-           "std::memset": "cstring", "std::vector": "vector", "std::swap": "utility", "std::copy": "algorithm", "omp_get": "omp.h", "_mm": "immintrin.h"}  # fmt: skip
+           "std::memset": "cstring", "std::vector": "vector", "std::swap": "utility", "std::copy": "algorithm",
+           "omp_get": "omp.h", "_mm": "immintrin.h"}  # fmt: skip
 _MATHS = ("INFINITY", "NAN", "std::")
 
 
