@@ -235,8 +235,8 @@ def _packed(o: Operands) -> list[str]:
     work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
     declared = [f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
-        f"std::vector<vec> {n['packed']}({n['panels']} * {depth.size} * ACROSS);",
-        f"float* {n['pack']} = reinterpret_cast<float*>({n['packed']}.data());",
+        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",
+        f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
     ]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
