@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -54,6 +54,7 @@ class ForkingSandbox:
         arguments: dict[str, Any] | None = None,
         limits: Limits | None = None,
         largest: int = MAX_FRAME_BYTES,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`largest`: bytes of an answer."""
         self.asked = 0
@@ -63,7 +64,13 @@ class ForkingSandbox:
         ours, theirs = channel_pair()
         try:
             self._sandbox: Sandbox = server.spawn(
-                entry, fds=[theirs.fileno()], arguments=arguments, limits=limits, output=False, trusted=True
+                entry,
+                fds=[theirs.fileno()],
+                arguments=arguments,
+                limits=limits,
+                environment=environment,
+                output=False,
+                trusted=True,
             )
         except BaseException:
             ours.close()
