@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from statistics import median
@@ -23,6 +24,8 @@ QUICK_WARM_UP_ROUNDS = 1
 DRAWN_AHEAD_BYTES = 256 << 20
 DISTURBED, DISTURBED_MS = 1.5, 0.05
 """A baseline that takes longer than so many times its time without the candidate was disturbed."""
+DISTURBED_BY_OTHERS, OTHERS_NS = 1.05, 100_000
+"""The same where others were seen on the GPU: for so many nanoseconds while the baseline, which leaves nothing behind, was being stopped."""
 CALLS_WITHOUT_CANDIDATE = 7
 ENDING_SECONDS = 2.0
 
@@ -117,6 +120,13 @@ class TimingStage:
             }
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])
+        alone_ms, eager = self.run.context.profile.alone_ms, found["timing"].get("eager")
+        if self.run.context.device != "cpu" and alone_ms and eager:
+            slowdown = eager["baseline_ms"] / alone_ms
+            for name, pairs in rounds.pairs.items():
+                if others_worked(pairs):
+                    row = found["timing"][name]
+                    discount_slowdown(row, row["baseline_ms"] / slowdown, DISTURBED_BY_OTHERS)
 
     def time_without_candidate(self) -> None:
         """Before a candidate is called faster on a CPU: time the baseline again after the candidate's processes have ended. Whatever a
@@ -156,10 +166,16 @@ class TimingStage:
         return found
 
 
-def discount_slowdown(row: dict[str, Any], alone_ms: float) -> None:
+def others_worked(pairs: Sequence[TimedPair]) -> bool:
+    """Whether somebody else used the GPU right after the trusted baseline's calls, in most rounds, and so perhaps in them: a candidate that is being
+    built has the device too, and may be of one mind with the one that is timed."""
+    return median(pair.baseline_late for pair in pairs) > OTHERS_NS
+
+
+def discount_slowdown(row: dict[str, Any], alone_ms: float, most: float = DISTURBED) -> None:
     """Where a baseline was much slower beside the candidate than without it, scale the speedup down by that factor."""
     beside_ms = row["baseline_ms"]
-    if beside_ms <= DISTURBED * alone_ms + DISTURBED_MS:
+    if beside_ms <= most * alone_ms + DISTURBED_MS:
         return
     point, low, high = row["speedup"]
     low *= alone_ms / beside_ms
