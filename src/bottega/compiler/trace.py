@@ -132,7 +132,9 @@ def trace(task: Task, known: Collection[str]) -> Graph:
 def _unknown(name: str, returned: bool) -> str:
     """Why an object stops the compiler, and what to do."""
     if not name.endswith("Cache"):
-        return f"{'returns' if returned else 'takes'} a {name}, which holds tensors where nobody finds them; pass them in a tuple"
+        return (
+            f"{'returns' if returned else 'takes'} a {name}, which holds tensors where nobody finds them; pass them in a tuple"
+        )
     if returned:
         return f"returns a {name}; return its layers' keys and values in a tuple, or call the module with use_cache=False"
     return f"takes a {name}, which is larger in every call, so that no kernel fits twice; optimise the module without it"
