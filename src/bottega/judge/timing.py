@@ -59,7 +59,8 @@ class TimingStage:
         """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
         context, found = self.run.context, self.run.found
         options = self.run.options()
-        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
+        timed = self.run.accepted_variants()
+        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if trial["variant"] in timed}
         for _ in range(self._warm_up_rounds):
             drawn = ahead.pop() if ahead else context.draw()
             for runner in (*context.baselines.values(), self.run.runner):
