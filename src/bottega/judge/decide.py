@@ -211,6 +211,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     beside = next((row["beside"] for row in found.get("timing", {}).values() if row.get("beside")), "")
     if beside:
         notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; time it again")
+    prepared = next((row["prepared"] for row in found.get("timing", {}).values() if row.get("prepared")), "")
+    if prepared:
+        notes.append(
+            f"timing: the candidate takes {prepared} longer when it is called more often: work was done before the timed calls"
+        )
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
         notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")

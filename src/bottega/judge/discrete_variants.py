@@ -1,4 +1,4 @@
-"""The variants `discrete` and `uniform`: other integers, booleans and numbers of few values, on which a kernel shows that is right only for the usual ones.
+"""The variants `discrete` and `uniform`: other integers, booleans and numbers of few values, for kernels that are right only on the usual ones.
 
 Only values that were drawn are used, and only along the axis on which they were: an index that is out of range ends a process on a GPU. What is
 sorted, symmetric, triangular, one-hot or the same in every draw is left alone: others rest on it. What was distinct stays distinct.
