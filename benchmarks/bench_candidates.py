@@ -31,7 +31,7 @@ from bottega.bench.run_directory import read_run
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_tasks
 
@@ -92,7 +92,7 @@ async def _written(tasks: tuple[Task, ...], language: Any, count: int, each: int
     """Of each course the last kernels, which are its best, over tasks at even distances, until there are enough."""
     needed = min(len(tasks), 2 * -(-count // each))  # the builder refuses some
     spread = [tasks[place * len(tasks) // needed] for place in range(needed)]
-    with ProcessTeacherPool(TeacherSpec(BUILDER), teachers, 120.0) as pool:
+    with SandboxTeacherPool(TeacherSpec(BUILDER), teachers, 120.0) as pool:
         teacher_records = await asyncio.gather(*(pool.teach(task, language) for task in spread))
     kernels: list[Kernel] = []
     for task, record in zip(spread, teacher_records):

@@ -170,7 +170,8 @@ class Chooser:
             ids[line, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
         ids = ids.to(self.device)
         with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.device.startswith("cuda")):
-            logits = self.model(input_ids=ids, use_cache=False).logits[:, len(prompt) - 1 : -1]
+            kept = ids.shape[1] - len(prompt) + 1  # logits of the prompt would cost most of the pass
+            logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=kept).logits[:, :-1]
         each = torch.log_softmax(logits.float(), -1).gather(-1, ids[:, len(prompt) :, None])[..., 0]
         counted = torch.tensor(
             [[place < len(answer) for place in range(each.shape[1])] for answer in answers], device=self.device

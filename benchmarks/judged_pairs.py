@@ -30,7 +30,7 @@ from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
 from bottega.data.task_columns import load_task_records
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 from bottega.data.trust import trusted_setup_of
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.trusted.judge import TIMEOUT_SECONDS
@@ -125,8 +125,8 @@ def main(
 
 
 def _timed(folder: Path, task_records: Any, stage: JudgeStage, progress: Progress, seconds: float) -> tuple[float, str]:
-    def teacher_pool(_: Any) -> ProcessTeacherPool:
-        return ProcessTeacherPool(TeacherSpec(BUILDER), stage.teachers, stage.teacher_timeout)
+    def teacher_pool(_: Any) -> SandboxTeacherPool:
+        return SandboxTeacherPool(TeacherSpec(BUILDER), stage.teachers, stage.teacher_timeout)
 
     def say() -> None:
         if progress.judged % 20 == 0:

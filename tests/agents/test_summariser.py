@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bottega.agents.answers.answer import AnswerError
+from bottega.agents.cards import applies_to_line
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
+from bottega.core.workload import ELEMENTWISE, Operation, Workload
+from bottega.data.answers import summarised
 
 KEYED = """\
 name: row_in_cache
@@ -206,3 +210,33 @@ def test_strange_values_are_refused_not_raised(value: Any, given: SummariserInpu
 def test_a_megabyte_of_junk_is_read_and_does_not_hold_anybody_up(junk: str, given: SummariserInput) -> None:
     with contextlib.suppress(AnswerError):
         assert len(parse(junk, given).refused) <= 16
+
+
+RELU = Operation("relu", ELEMENTWISE, "float32", {"elements": 256 * 512, "columns": 512})
+TYPED = {"devices": ["avx2"], "dtypes": ["float32"], "operators": ["relu"], "sizes": {"columns": [256, 1023]}}
+LINE = "applies_to: devices=avx2; dtypes=float32; operators=relu; columns=256..1023"
+
+
+@pytest.mark.parametrize("text", [KEYED.replace("anchor:", f"{LINE}\nanchor:"), json.dumps([{**CARD, "applies_to": TYPED}])])
+def test_a_card_may_have_typed_conditions_that_hold_where_it_was_won(text: str, given: SummariserInput) -> None:
+    here = replace(given, workload=Workload((RELU,), given.device))
+    (skill,) = parse(text, here).skills
+    assert skill.applies_to.to_json() == TYPED
+    assert f"applies_to: {applies_to_line(skill.applies_to)}" == LINE
+    assert summarised(skill, here, "terse") and summarised(skill, here, "full")
+    other = replace(RELU, sizes={"elements": 4096, "columns": 64})
+    for elsewhere in (Workload((other,), given.device), Workload((), given.device), None):
+        proposals = parse(text, replace(given, workload=elsewhere))
+        assert not proposals.skills and "does not hold where the card was won" in proposals.refused[0]
+
+
+@pytest.mark.parametrize("line", ["columns=many", "moods=good", "kinds=softmax", "columns=9..1"])
+def test_typed_conditions_of_another_form_are_refused(line: str, given: SummariserInput) -> None:
+    here = replace(given, workload=Workload((RELU,), given.device))
+    proposals = parse(KEYED.replace("anchor:", f"applies_to: {line}\nanchor:"), here)
+    assert not proposals.skills and "applies_to" in proposals.refused[0]
+
+
+def test_none_is_no_typed_condition(given: SummariserInput) -> None:
+    (skill,) = parse(KEYED.replace("anchor:", "applies_to: none\nanchor:"), given).skills
+    assert not skill.applies_to and {key: value for key, value in skill.content().items() if key != "schema"} == CARD

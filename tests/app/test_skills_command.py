@@ -191,7 +191,7 @@ def test_add_takes_a_toml_file_that_is_named_like_its_card(tmp_path: Path) -> No
         ("a.json", b"\xff\xfe\x00", "not a card"),
         ("a.json", b"[" * 200_000, "not a card"),
         ("a.json", b"[]", "a card is an object"),
-        ("a.json", b'{"schema": 3}', "upgrade Bottega"),
+        ("a.json", b'{"schema": 99}', "upgrade Bottega"),
         ("a.json", b"{}", "Field required"),
         ("a.toml", b"name = ", "not a TOML card"),
         ("a.toml", b"\xff", "not a TOML card"),

@@ -10,7 +10,8 @@ from corpus import ACCEPTED, TASKS, TESTS, Specimen, load_task, read, specimens
 
 from bottega.core.candidate import Candidate
 
-ATTACKS = [specimen for folder in ("attacks/cpu", "attacks/cuda", "attacks/hostile") for specimen in specimens(folder)]
+FOLDERS = ("attacks/cpu", "attacks/cuda", "attacks/cuda_together", "attacks/hostile")
+ATTACKS = [specimen for folder in FOLDERS for specimen in specimens(folder)]
 HONEST = [specimen for folder in ("honest/cpu", "honest/cuda") for specimen in specimens(folder)]
 
 

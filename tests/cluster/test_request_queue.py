@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+from scripted_actor import TASK, candidate
+
+from bottega.cluster.judges import ClusterJudge
 from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, content_key, ended
 
 
@@ -94,3 +100,10 @@ def test_a_key_is_of_the_content() -> None:
         for make, ask in (("A100", 1), ("H100", 2))
     ]
     assert len({key, *others}) == 3
+
+
+def test_the_same_content_asked_by_two_judges_is_measured_for_each() -> None:
+    pool: Any = SimpleNamespace(first={"fingerprint": {"cpu": "a cpu"}})
+    one, other = (ClusterJudge(pool, "cpu", {"quick": True}) for _ in range(2))
+    keys = [judge._verdict(TASK, candidate("x"), {}).key for judge in (one, one, other, other)]
+    assert len(set(keys)) == 4, "else a judge that is closed, or cancels, ends the other's verdict too"

@@ -69,8 +69,8 @@ def tracer() -> Iterator[CallGraphTracer]:
 def test_one_sandbox_records_one_after_the_other_and_each_once(tracer: CallGraphTracer) -> None:
     assert [traced(tracer, task(rows)) for rows in (2, 3, 4)] == [told(2), told(3), told(4)]
     (recorder,) = tracer._idle
-    drawn = recorder.tasks
-    assert traced(tracer, task(2, before="# the same task")) == told(2) and recorder.tasks == drawn
+    drawn = recorder.asked
+    assert traced(tracer, task(2, before="# the same task")) == told(2) and recorder.asked == drawn
 
 
 @pytest.mark.rotates
@@ -132,7 +132,7 @@ def test_an_answer_to_another_question_costs_the_sandbox(tracer: CallGraphTracer
     """The sandbox's own process is out of the tasks' reach, so the test asks for it: a question is put by hand, and its answer is late."""
     traced(tracer, task(next(rows_of_another)))
     (recorder,) = tracer._idle
-    recorder._channel.send({"number": "early", "source": task(5).source, "seconds": 2.0})
+    recorder.channel.send({"number": "early", "source": task(5).source, "seconds": 2.0})
     rows = next(rows_of_another)
     assert traced(tracer, task(rows)) == told(rows)
     assert recorder not in tracer._idle

@@ -47,7 +47,7 @@ OPEN = ExampleStage(held_out=0.0, filtered=False)
 def admit_all(folder: Path) -> int:
     """Claims as if the gate had let them in: what the gate itself does is tested where it runs."""
     with JudgedStore(folder) as store, Library(folder / LIBRARY) as library:
-        card_index = CardIndex(library, "cpu", store.fact("shelf version"))
+        card_index = CardIndex(library, DeviceFacts(**store.fact("device")), store.fact("shelf version"))
         claims = [claim for judged_task in store.judged_tasks(SETUP) for claim in claims_of(judged_task, card_index, "eager")]
         plan = planned(claims, {}, 100)
         for claim, sibling in plan:
@@ -320,7 +320,7 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
 def opened(folder: Path, stage: ExampleStage) -> Iterator[ExampleJob]:
     with JudgedStore(folder, create=False, write=False) as store, Library(folder / LIBRARY, create=False) as library:
         device = DeviceFacts(**store.fact("device"))
-        card_index = CardIndex(library, device.kind, store.fact("shelf version"), stage.retrieved)
+        card_index = CardIndex(library, device, store.fact("shelf version"), stage.retrieved)
         yield ExampleJob(store, SETUP, ExampleContext(stage, Prompts("compact"), device, card_index), Count(""), Endings())
 
 

@@ -25,13 +25,13 @@ from bottega.data.example import KINDS
 from bottega.data.records import task_record_of
 from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.store import FILE, JudgedStore
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 
 MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
 
 
 def judged(folder: Path, tasks: list[Task], stage: JudgeStage) -> StageResult:
-    pool = lambda _: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 2, stage.teacher_timeout)  # noqa: E731
+    pool = lambda _: SandboxTeacherPool(TeacherSpec("hand_teacher:Hand"), 2, stage.teacher_timeout)  # noqa: E731
     return asyncio.run(judge_stage(folder, [task_record_of(one) for one in tasks], pool, stage, MAKING))
 
 

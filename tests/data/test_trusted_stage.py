@@ -34,7 +34,7 @@ from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.step_choice import chosen_steps
 from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 from bottega.data.trust import is_trusted, must_be_trusted, trusted_setup_of
 from bottega.judge.device_facts import device_facts
 
@@ -52,8 +52,8 @@ class ShortBuilder(StepCompiler):
         return BuildSteps(build.task_id, build.language, build.teacher, (build.steps[0], *build.steps[1:][-1:]))
 
 
-def pool(_: Any = None) -> ProcessTeacherPool:
-    return ProcessTeacherPool(TeacherSpec("test_trusted_stage:ShortBuilder"), 1, 120.0)
+def pool(_: Any = None) -> SandboxTeacherPool:
+    return SandboxTeacherPool(TeacherSpec("test_trusted_stage:ShortBuilder"), 1, 120.0)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task_records = [task_record_of(task("silu_chain"))]
-    hand = lambda: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    hand = lambda: SandboxTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     asked: list[str] = []
     monkeypatch.setattr(build, "is_here", lambda device: device == "cpu")
     monkeypatch.setattr(build, "device_facts", lambda device: asked.append(device) or device_facts("cpu"))
@@ -117,7 +117,7 @@ def test_only_the_compiler_is_trusted(tmp_path: Path) -> None:
         result = ran("build", "builtin:star_relu", "trust_teacher=true", *words, "--out", tmp_path / "out")
         assert isinstance(result.exception, UsageError) and "foreign code" in str(result.exception)
     assert not (tmp_path / "out").exists()
-    hand = lambda _: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    hand = lambda _: SandboxTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     with pytest.raises(UsageError, match="foreign code"):
         asyncio.run(
             judge_stage(tmp_path, [task_record_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING)

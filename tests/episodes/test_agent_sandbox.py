@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from episodes.agent_search import TASK, kernel, own_lease
 
-from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox
+from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox, _texts
 from bottega.episodes.agent_tools import given_files
 
 pytestmark = pytest.mark.usefixtures("own_lease")
@@ -88,3 +88,8 @@ class ModelNew(torch.nn.Module):
         assert "close to the task's own result" in run(found, CHECK, kernel=source)[0]
     finally:
         found.close()
+
+
+def test_what_comes_back_is_text_or_nothing() -> None:
+    sent = {"kernel.py": "\ud800x", "a\ud800": "y", "b.py": 5, "ok.py": "é \U0001f600", 7: "z"}
+    assert _texts(sent) == {"ok.py": "é \U0001f600"} and _texts([1]) == {} and _texts(None) == {}

@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from episodes.decay import KERNEL, MODULE, WRONG
@@ -20,7 +21,15 @@ from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
 from bottega.episodes.delivery.check import compared, open_result
-from bottega.episodes.delivery.final import FinalChoice, FinalKernel, RefusedKernel, again_in_words, missed, promising
+from bottega.episodes.delivery.final import (
+    FinalChoice,
+    FinalKernel,
+    RefusedKernel,
+    again_in_words,
+    missed,
+    problems_of,
+    promising,
+)
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.optimized_file import Delivered
 from bottega.episodes.delivery.page import ReportPage, html, markdown
@@ -326,3 +335,12 @@ def test_a_folder_that_takes_no_files_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BottegaError, match="cannot be written"):
         files.write(tmp_path / "taken", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"problems": "x"}, {"problems": [], "guard_us": "1"}, {"problems": [], "guard_us": float("nan")}, {"problems": 0}],
+)
+def test_an_answer_of_the_probe_that_is_none_is_a_problem(told: dict[str, Any]) -> None:
+    assert problems_of(told) == ["what was told of it cannot be read"]
+    assert problems_of({"problems": [], "guard_us": 2.0}) == [] and problems_of({"problems": ["one\ntwo"]}) == ["one two"]

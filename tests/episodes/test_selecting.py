@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import TASK, FakeJudge, answer, asked, episode_context, kernel
+from episodes.decay import DEVICE, TASK, FakeJudge, answer, asked, episode_context, kernel
 
 from bottega.backbone.chat import Message, Sampling
 from bottega.core.episode import Episode
 from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
-from bottega.core.skill import Conditions, Relations, Skill, SkillState
+from bottega.core.skill import AppliesTo, Conditions, Relations, Skill, SkillState
+from bottega.core.task import Task
 from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.context import EpisodeContext
@@ -233,8 +234,26 @@ def test_retrieval_brings_what_a_card_requires_and_leaves_out_what_conflicts(lib
     stacked = replace(card("stacked_in_place"), relations=Relations(provides=("stacked",)))
     library.add_many([needs, brings, stacked])
     settings = EpisodeSettings(retrieved=5, skills=4, select="bm25")
-    offered = retrieve(library, TASK, settings, library.version)
+    offered = retrieve(library, TASK, settings, DEVICE, library.version)
     names = [skill.name for skill in offered]
     assert names.index("brings_it") == names.index("needs_a_carry") + 1
     chosen = [skill.name for skill in compatible(offered, 5)]
     assert ("needs_a_carry" in chosen) != ("stacked_in_place" in chosen)
+
+
+def test_an_episode_is_offered_no_card_whose_typed_conditions_do_not_hold(library: Library) -> None:
+    """The task's calls are recorded in a sandbox; the device is the one that the episode runs on."""
+    task = Task(TASK.source.replace("range(x.shape[1])", "range(4)"), "recurrence over time")
+    asked = {
+        "for_its_sums": AppliesTo(kinds=("elementwise",), dtypes=("float32",)),
+        "for_products": AppliesTo(kinds=("product",)),
+        "for_this_device": AppliesTo(devices=(DEVICE.name,)),
+        "for_another_device": AppliesTo(devices=("sm_90",)),
+    }
+    library.add_many([replace(card(name), applies_to=conditions) for name, conditions in asked.items()])
+    settings = EpisodeSettings(retrieved=9)
+    offered = {skill.name for skill in retrieve(library, task, settings, DEVICE, library.version)}
+    assert offered == {"one_loop_over_time", "stack_in_place", "for_its_sums", "for_this_device"}
+    elsewhere = replace(DEVICE, name="NVIDIA H200", arch="sm_90")
+    offered = {skill.name for skill in retrieve(library, task, settings, elsewhere, library.version)}
+    assert offered == {"one_loop_over_time", "stack_in_place", "for_its_sums", "for_another_device"}

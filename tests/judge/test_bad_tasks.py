@@ -202,3 +202,15 @@ threading.Thread(target=hold, daemon=True).start()
         time.sleep(3)
         verdict = one.judge(Task(GOOD, name="other"), CANDIDATE)
         assert verdict.correct, verdict.diagnosis
+
+
+def test_what_a_task_says_of_the_device_is_said_of_no_other_task(judge: Judge) -> None:
+    forged = 'sys.modules["bottega.judge.device"].DeviceControl.rates = lambda self: {"bytes_per_second": VALUE}\n'
+    before = judge.judge(Task(GOOD, "before"), CANDIDATE, quick=True).times_ms["floor"]
+    for value in ('"fast"', "12.5", "float('nan')"):
+        verdict = judge.judge(
+            Task(changed("class Model(", forged.replace("VALUE", value) + "class Model("), "forges"), CANDIDATE
+        )
+        assert value == "12.5" or (verdict.outcome == "invalid_task" and "what cannot be" in verdict.diagnosis), verdict
+        after = judge.judge(Task(f"{GOOD}\nanother = {value!r}\n", "after"), CANDIDATE, quick=True)
+        assert after.times_ms["floor"] < 1000 * before

@@ -81,7 +81,9 @@ def test_in_the_uniform_variant_all_are_alike() -> None:
 
 
 @pytest.mark.parametrize("variant", OF_INTEGERS)
-@pytest.mark.parametrize(("kind", "drawn"), [("distinct", torch.randperm(1000)), ("consecutive", torch.arange(64).repeat(4, 1))])
+@pytest.mark.parametrize(
+    ("kind", "drawn"), [("distinct", torch.randperm(1000)), ("consecutive", torch.arange(64).repeat(4, 1))]
+)
 def test_distinct_numbers_stay_distinct(variant: str, kind: str, drawn: torch.Tensor) -> None:
     varied = drawn.clone()
     apply_discrete(varied, kind, variant, STRONGEST)

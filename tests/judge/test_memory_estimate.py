@@ -204,3 +204,31 @@ def test_the_estimator_answers_in_a_process_of_its_own_and_outlives_a_task_that_
             assert estimator.estimate(plain("return x + 1"), None).estimated_by == "fake tensors"
         finally:
             estimator.close()
+
+
+LEFT_BEHIND = """
+import os, signal, time
+served = os.getppid()
+if os.fork() == 0:
+    mine, end = (os.getpid(), 1, served), time.monotonic() + 30
+    while time.monotonic() < end:
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) not in mine:
+                try:
+                    os.kill(int(name), signal.SIGKILL)
+                except OSError:
+                    pass
+        time.sleep(0.001)
+    os._exit(0)
+"""
+
+
+@pytest.mark.rotates
+def test_what_a_task_leaves_behind_kills_no_estimate_of_another() -> None:
+    with ForkServer() as server:
+        estimator = Estimator(server, Limits(), {})
+        try:
+            estimator.estimate(LEFT_BEHIND + plain("return x + 1"), None)
+            assert estimator.estimate(plain("return x + 1"), None).estimated_by == "fake tensors"
+        finally:
+            estimator.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bottega.judge.clocks import TimedPair
-from bottega.judge.prepared_work import PreparedWork, charge
+from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -42,6 +42,11 @@ def test_what_calls_take_longer_in_the_long_run_is_found() -> None:
     used_up = stock.hidden_ns(pairs(*[1.0] * 12), pairs(*[1.0] * 8, *[5.0] * 8), 1e10)
     refilled = stock.hidden_ns(pairs(*[1.0] * 12), pairs(*[1.0] * 15, 33.0), 1e10)
     assert used_up > 3 * MS and refilled > 3 * MS
+
+
+def test_one_call_that_works_for_nine_is_found() -> None:
+    assert amortised_ns(pairs(*[0.5] * 8, 5.0)) == pytest.approx(0.5 * MS)
+    assert amortised_ns(pairs(*[0.5] * 8, 0.9)) == 0.0
 
 
 def test_too_few_rounds_are_no_excuse() -> None:

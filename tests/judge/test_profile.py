@@ -104,6 +104,7 @@ def test_theoretical_occupancy_and_what_limits_it(
     "rows",
     [
         None,
+        5,
         "x",
         [1],
         [[]],
@@ -119,6 +120,11 @@ def test_what_a_hostile_process_sends_is_left_out(rows: Any) -> None:
     assert found["kernels"] == []
     assert found["gaps_us"] is None
     assert on_cpu(instructions=rows)["vector_share"] is None
+
+
+@pytest.mark.parametrize("width", ["²", "9" * 4000, "9" * 5000, "-1", "", "0128"])
+def test_a_width_that_no_vector_has_is_left_out(width: str) -> None:
+    assert on_cpu(instructions={width: 7, "256": 60, "0": 40}) == on_cpu()
 
 
 def test_a_record_of_cupti_is_read_at_its_offsets() -> None:

@@ -37,7 +37,7 @@ def test_too_few_rounds_say_nothing() -> None:
     assert left_behind(Rounds()) == ""
 
 
-def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[str, Any], int]:
+def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds, alone_ms: float = 0.0) -> tuple[dict[str, Any], int]:
     """What the evaluation of a GPU's kernel finds in its timed rounds, batch after batch, and how many it ran."""
     taken = iter(batches)
     count = 0
@@ -50,7 +50,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[s
     monkeypatch.setattr(timing, "run_rounds", one_batch)
     monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
     run: Any = SimpleNamespace(options=lambda: None, accepted_variants=list)
-    run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=0.0))
+    run.context = SimpleNamespace(
+        draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=alone_ms)
+    )
     run.settings = SimpleNamespace(measured=(), floor=0.0)
     run.runner, run.found = None, {"violations": [], "trials": []}
     assert timing.TimingStage(run).run_timed_rounds([]) is False
@@ -99,6 +101,17 @@ def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.Monke
     others = replace(BUSY, pairs={"eager": [TimedPair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
     found, count = evaluated(monkeypatch, others)
     assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]
+
+
+@pytest.mark.parametrize(("late_ns", "alone_ms", "faster"), [(400_000, 1.0, False), (0, 1.0, True), (400_000, 1.4, True)])
+def test_what_others_take_from_the_baseline_on_a_gpu_earns_nothing(
+    monkeypatch: pytest.MonkeyPatch, late_ns: int, alone_ms: float, faster: bool
+) -> None:
+    one = TimedPair(2_400_000, 1_400_000, 2_000_000, 1_000_000, held=MILLISECOND, baseline_late=late_ns)
+    found, _ = evaluated(monkeypatch, Rounds(pairs={"eager": [one] * 12, "compile": [one] * 12}), alone_ms=alone_ms)
+    assert found["violations"] == []
+    for row in found["timing"].values():
+        assert (row["speedup"][1] > 1) is faster and ("beside" in row) is not faster
 
 
 class Baseline:

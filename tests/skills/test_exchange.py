@@ -16,7 +16,7 @@ import pytest
 from skill_cards import Child, admitted, card, data, trial
 
 from bottega.core.errors import LibraryError, UsageError
-from bottega.core.skill import SkillState
+from bottega.core.skill import CARD_SCHEMA, SkillState
 from bottega.skills.exchange import Imported, export_file, export_lines, import_file
 from bottega.skills.library import Library
 from bottega.skills.upkeep import merge
@@ -188,7 +188,7 @@ BAD_LINES = {
     "no utf-8": "\udcff\udcfe{}",
     "a surrogate": json.dumps(data(intent="Read \ud800 each row once.")),
     "NUL": '{"name": "\x00"}',
-    "a newer schema": json.dumps(data(schema=3)),
+    "a newer schema": json.dumps(data(schema=CARD_SCHEMA + 1)),
     "nothing of a card": "{}",
     "endless evidence": json.dumps({**data(), "evidence": 5}),
     "no evidence": json.dumps({**data(), "evidence": None}),

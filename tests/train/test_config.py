@@ -101,7 +101,7 @@ def test_a_mistake_is_named_with_what_was_meant(override: str, told: str) -> Non
     [
         ("rl", "data.batch_rows=256", "data.batch_rows has no effect in RL: an update takes all"),
         ("rl", "data.batch_tokens=9999", "rollout.tasks, schemes and samples"),
-        ("rl", "log.eval_every=3", "bottega bench"),
+        ("rl", "log.eval_rows=3", "data.validation"),
         ("sft", "rollout.tasks=3", "rollout.tasks has no effect in SFT"),
         ("sft", "rejection.mismatch.low=0.5", "nothing is drawn and judged"),
     ],

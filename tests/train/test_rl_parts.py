@@ -46,6 +46,8 @@ def test_siblings_share_most_tags() -> None:
         assert shared == sorted(shared, reverse=True)
         assert siblings[0].tags[0] == task.tags[0]
     assert siblings_of(known[0], known[:1], 3) == []
+    fitting = siblings_of(known[0], known, 3, lambda task: task.id == known[-1].id)
+    assert fitting == [known[-1]], "a card is not tried where it would not be offered"
 
 
 WINDOW = 2

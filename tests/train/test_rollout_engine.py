@@ -24,12 +24,13 @@ from toy_world import toy_config, toy_inputs  # noqa: E402
 
 from bottega.backbone import token_servers  # noqa: E402
 from bottega.backbone.reply import NoServerError  # noqa: E402
+from bottega.backbone.token_server import TokenServer  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Wrote  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl, rollout_engine, weight_transfer  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.weight_transfer import free_port  # noqa: E402
+from bottega.train.weight_transfer import NcclTransfer, free_port  # noqa: E402
 
 SHORT = [
     "data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3", "ablations.frozen_library=true", "checkpoint.every=1",
@@ -129,6 +130,21 @@ def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     with serving(tmp_path, (port, 0)):
         there = run(tmp_path, *at(port), "rollout.sync=disk", resume=True)
     assert measured(there) == measured(own) and same(weights(there), weights(own))
+
+
+def test_a_refused_broadcast_ends(tmp_path: Path) -> None:
+    """One server refuses the update while the other waits for tensors: the trainer waits for neither."""
+    ports = free_port(), free_port()
+    with serving(tmp_path, *((port, 0) for port in ports)):
+        servers = [TokenServer(f"http://127.0.0.1:{port}") for port in ports]
+        weights = torch.nn.Linear(2, 2).state_dict()
+        transfer = NcclTransfer(lambda: iter(weights.items()), torch.float32, "127.0.0.1", lambda place: GlooGroup(place, 0))
+        refusing = servers[1].asked
+        servers[1].asked = lambda method, path, *rest, **more: refusing(  # type: ignore[method-assign]
+            method, "/refused" if path == "/update_weights" else path, *rest, **more
+        )
+        told = transfer.send(servers, 1)
+    assert "answered with status 404" in told[servers[1]] and "start it anew" in told[servers[0]]
 
 
 @pytest.mark.parametrize(

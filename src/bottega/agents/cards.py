@@ -11,8 +11,9 @@ import re
 from typing import Any
 
 from bottega.agents.answers.fences import blocks
-from bottega.core.skill import SkillState
+from bottega.core.skill import AppliesTo, SkillState
 from bottega.core.task import Task
+from bottega.core.workload import SIZES
 from bottega.languages import kernel_languages
 
 LONGEST = 100_000
@@ -20,9 +21,10 @@ LONGEST = 100_000
 CONDITIONS = ("data_types", "layout", "storage", "pipeline", "hardware")
 TEXTS = ("name", "intent", "scope", "anchor", "technique", "example", "effect")
 LISTS = ("tags", "languages", "devices", "failures")
+APPLIES_TO = "applies_to"
 _WRAPPERS = ("skills", "cards", "proposals", "new_skills")
 
-_KEY = re.compile(rf"[-*#> \t]*({'|'.join((*TEXTS, *LISTS, *CONDITIONS))})\**[ \t]*:\**(.*)", re.I)
+_KEY = re.compile(rf"[-*#> \t]*({'|'.join((*TEXTS, *LISTS, *CONDITIONS, APPLIES_TO))})\**[ \t]*:\**(.*)", re.I)
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
 
 
@@ -70,6 +72,8 @@ def card_data(data: dict[str, Any], task: Task, language: str, device: str, gain
     card: dict[str, Any] = {key: _text(lowered[key]) for key in TEXTS if key in lowered}
     card |= {key: _items(lowered[key], key) for key in LISTS if key in lowered}
     card["conditions"] = _conditions(lowered)
+    if lowered.get(APPLIES_TO):
+        card[APPLIES_TO] = _typed(lowered[APPLIES_TO])
     if isinstance(card.get("name"), str):
         card["name"] = re.sub(r"[\s-]+", "_", card["name"].strip("`*\"' \n").lower())
     if isinstance(card.get("example"), str):
@@ -84,6 +88,31 @@ def card_data(data: dict[str, Any], task: Task, language: str, device: str, gain
     card["provenance"] = {"origin": "summary", "source": task.label[:400], "task": task.id, "claimed_speedup": claimed}
     card["state"] = SkillState.PROPOSED
     return card
+
+
+def applies_to_line(conditions: AppliesTo) -> str:
+    """`dtypes=float32; operators=linear; columns=64..127`: typed conditions as a keyed answer has them."""
+    data = conditions.to_json()
+    ranges = data.pop("sizes", {})
+    lists = [f"{name}={', '.join(values)}" for name, values in data.items()]
+    return "; ".join((*lists, *(f"{name}={low}..{high}" for name, (low, high) in ranges.items())))
+
+
+def _typed(value: Any) -> Any:
+    """The same read back; what has another form is left to validation, which refuses it."""
+    if not isinstance(value, str):
+        return value
+    if value.strip().rstrip(".").lower() == "none":
+        return {}
+    found: dict[str, Any] = {}
+    for part in value.replace("\n", ";").split(";"):
+        name, _, said = (piece.strip() for piece in part.partition("="))
+        if name in SIZES:
+            ends = re.fullmatch(r"(\d{1,19})(?:\.\.(\d{1,19}))?", said)
+            found.setdefault("sizes", {})[name] = [int(ends[1]), int(ends[2] or ends[1])] if ends else said
+        elif name:
+            found[name] = [one.strip() for one in said.split(",") if one.strip()]
+    return found
 
 
 def _text(value: Any) -> Any:

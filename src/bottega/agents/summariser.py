@@ -1,6 +1,7 @@
 """The summariser: the first and the best kernel of a task in, skill cards out. Every card goes through the library's validation.
 
-A card from here is a proposal, whatever the model calls it; what it gained is what was measured, not what the model says.
+A card from here is a proposal, whatever the model calls it; what it gained is what was measured, not what the model says. Typed conditions
+that it writes must hold on the task that they were won on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.workload import Workload
 from bottega.languages import kernel_languages, language_named
+from bottega.skills.conditions import unmet
 from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
@@ -46,6 +49,8 @@ class SummariserInput:
     """`Skill.header` of similar cards that exist, most similar first."""
     most: int = 2
     """Proposals that may be made."""
+    workload: Workload | None = None
+    """Of the task on its device; without it a card with typed conditions is refused, for nobody can check them."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,11 @@ def _admitted(found: list[dict[str, Any]], given: SummariserInput) -> Proposals:
         except CardError as error:
             refused.append(one_line(str(error), LONGEST_REFUSAL))
             continue
+        fault = unmet(skill.applies_to, given.workload or Workload((), given.device))
         if len(skills) >= given.most:
             refused.append(f"{where}: more than the {given.most} that were asked for")
+        elif fault:
+            refused.append(one_line(f"{where}: applies_to does not hold where the card was won: {fault}", LONGEST_REFUSAL))
         elif skill.name in taken:
             refused.append(f"{where}: a skill of this name exists")
         else:

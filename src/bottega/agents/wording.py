@@ -54,7 +54,7 @@ def device_text(device: DeviceFacts) -> str:
 
 def skill_values(skill: Skill, language: str, example: bool = True) -> dict[str, str]:
     """A card as the values of a template's `skill` part."""
-    asked = [f"{kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    asked = [f"{kind.replace('_', ' ')}: {text}" for kind, text in skill.stated if text != NOTHING_MORE]
     asked += [f"It {text}." for text in [relations_text(skill.relations)] if text]
     shown = language if language in skill.languages else skill.languages[0]
     return {

@@ -21,7 +21,7 @@ from bottega.core.errors import UsageError
 from bottega.core.files import write
 from bottega.core.task import Task
 from bottega.data.drafts import BUILDER, drafts_of
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 from bottega.episodes.writing_settings import LANGUAGE_HELP
 from bottega.languages import choose_language
 from bottega.tasks.load import load_tasks
@@ -62,7 +62,7 @@ def drafts_command(
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
-    with ProcessTeacherPool(TeacherSpec(BUILDER), processes, timeout) as pool:
+    with SandboxTeacherPool(TeacherSpec(BUILDER), processes, timeout) as pool:
         written = asyncio.run(_written(pool, every, chosen, drafts))
     kept = [(task, one) for task, one in zip(every, written) if one.drafts]
     for task, one in zip(every, written):
@@ -81,9 +81,9 @@ def drafts_command(
     say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} name=builder")
 
 
-async def _written(pool: ProcessTeacherPool, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:
+async def _written(pool: SandboxTeacherPool, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:
     return await asyncio.gather(*(_of(pool, task, language, count) for task in tasks))
 
 
-async def _of(pool: ProcessTeacherPool, task: Task, language: str, count: int) -> Drafts:
+async def _of(pool: SandboxTeacherPool, task: Task, language: str, count: int) -> Drafts:
     return drafts_of(await pool.teach(task, language), count)

@@ -14,9 +14,10 @@ from bottega.core.settings import changed, checked
 from bottega.episodes.attempts import seconds_of
 from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 from bottega.episodes.journal import read_events
-from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, matching
+from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, VALIDATION_PANELS, matching
 from bottega.train.run_directory import data_of
 from bottega.train.settings import Config
+from bottega.train.validation import WITH_SKILLS
 
 MOST_NOTES = 40
 WINDOW = 5
@@ -25,6 +26,7 @@ WINDOW = 5
 COMPARED = ("reward", "reward_best", "correct", "fast_1", "fast_1.2", "fast_2", "coverage", "write/reward", "select/reward",
             "summarise/reward", "junk", "entropy", "mismatch", "dropped/coverage", "dropped/mismatch", "skills/passed", "nll")  # fmt: skip
 
+VALIDATED = ("correct", "fast_1", "speedup", "with_skills/correct", "with_skills/fast_1", "with_skills/speedup")
 SHARES = {"correct", "fast_1", "fast_1.2", "fast_2", "coverage", "junk", "dropped/coverage", "dropped/mismatch"}
 STAGES = {
     "seconds/step": ("whole step", "{:,.1f}\u00a0s"),
@@ -45,6 +47,7 @@ def training_page(folder: Path, kind: str) -> ReportPage:
     steps, held_out = _measured(events, "train"), _measured(events, "eval")
     panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
     if kind == "rl":
+        panels[1:1] = [_panel(held_out, *each) for each in VALIDATION_PANELS]
         panels.append(
             _panel(_measured(events, "checkpoint"), "The library", "Admitted cards at each checkpoint.", ("cards",), "exact")
         )
@@ -112,9 +115,10 @@ def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> Report
     rows = []
     lines = [_line(steps, name) for name in COMPARED]
     lines.append(replace(_line(held_out, "nll"), name="held-out nll"))
+    lines += [replace(_line(held_out, name), name=f"validation {name}") for name in VALIDATED]
     for line in lines:
         if line.values:
-            share, count = line.name in SHARES, min(WINDOW, max(1, len(line.values) // 2))
+            share, count = _is_share(line.name), min(WINDOW, max(1, len(line.values) // 2))
             first, last = sum(line.values[:count]) / count, sum(line.values[-count:]) / count
             if share:
                 told = [f"{first:.1%}", f"{last:.1%}", f"{100 * (last - first):+.1f}"]
@@ -123,8 +127,12 @@ def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> Report
                 told = [f"{first:.{digits}g}", f"{last:.{digits}g}", f"{last - first:+.{min(2, digits)}g}"]
             rows.append((line.name, *(text.replace("e-0", "e-").replace("-", "−") for text in told)))
     how = f"Means of the first and of the last {WINDOW} steps, or of each half of a shorter run."
-    how += " Shares change by percentage points." if any(line.name in SHARES and line.values for line in lines) else ""
+    how += " Shares change by percentage points." if any(_is_share(line.name) and line.values for line in lines) else ""
     return ReportTable("Beginning and end", ("", "first", "last", "change"), rows, how)
+
+
+def _is_share(name: str) -> bool:
+    return name.removeprefix("validation ").removeprefix(WITH_SKILLS) in SHARES
 
 
 def _stages(steps: Sequence[Measured]) -> ReportTable:

@@ -9,8 +9,11 @@ import typer
 
 from bottega.app import skills_changes, skills_tables
 from bottega.app.terminal import print_json, say
+from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.workload import workload_of
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
+from bottega.core.workload import Workload
 from bottega.episodes.writing_settings import LANGUAGE_NAMES
 from bottega.skills.default_library import open_library
 from bottega.skills.query import Query, query_for, query_from_text
@@ -102,10 +105,15 @@ def search_command(
     if count < 1:
         raise UsageError("--count is at least 1")
     query = query_from_text(" ".join(words or ()))
-    if task is not None:
-        query = query | query_for(load_task(task))
+    loaded = load_task(task) if task is not None else None
+    if loaded is not None:
+        query = query | query_for(loaded)
+
+    def workload() -> Workload:
+        return workload_of(shared_tracer().trace(loaded) if loaded is not None else None)
+
     states = EVERY_STATE if state == "all" else (wanted_state(state) or SkillState.ADMITTED,)
-    only = Filter(states, language, device, scope)
+    only = Filter(states, language, device, scope, workload if loaded is not None else None)
     with open_library(library) as opened:
         hits = opened.search(Query(query.terms), count, only, at)
         if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.text import Text
@@ -13,7 +13,7 @@ from bottega.app.display import RunProgress, clock, spark
 from bottega.core.event import Checkpointed, Judged, Measured, Selected, Summarised, Wrote
 from bottega.episodes.phases import PhaseStatus
 from bottega.train.metrics import TrainingStarted
-from bottega.train.rl import Learning
+from bottega.train.rl import Learning, Validating
 
 CURVES = ("loss", "reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {
@@ -30,7 +30,7 @@ class TrainingProgress(RunProgress):
         self.what = ""
         self.values: dict[str, float] = {}
         self.curves: dict[str, deque[float]] = {name: deque(maxlen=2000) for name in CURVES}
-        self.held_out: list[tuple[int, float]] = []
+        self.held_out: list[tuple[int, str]] = []
         self.now: Counter[str] = Counter()
         """What was done in the step under way."""
         self.phase = ""
@@ -61,6 +61,8 @@ class TrainingProgress(RunProgress):
             self.phase = event.text.partition(":")[0]
         elif isinstance(event, Learning):
             self.phase = "the update"
+        elif isinstance(event, Validating):
+            self.phase = "validation"
         return ""
 
     def _measured(self, event: Measured) -> str:
@@ -70,8 +72,9 @@ class TrainingProgress(RunProgress):
         if kind == "alarm":
             return self.notes[-1]
         if kind == "eval":
-            self.held_out.append((event.step, event.values.get("nll", float("nan"))))
-            return f"step {event.step}: held-out loss {self.held_out[-1][1]:.4f}"
+            told = self._held_out(event.values)
+            self.held_out.append((event.step, told))
+            return f"step {event.step}: held out: {told}"
         if kind == "checkpoint":
             came = {name: int(event.values.get(name, 0)) for name in ("admitted", "retired")}
             self.cards.update(came)
@@ -90,6 +93,14 @@ class TrainingProgress(RunProgress):
             return ""
         return f"step {event.step}: {self.figures(FIGURES)}" + (f" ({event.note})" if event.note else "")
 
+    @staticmethod
+    def _held_out(values: Mapping[str, float]) -> str:
+        """A loss of SFT, or how RL does on its validation tasks."""
+        if "nll" in values:
+            return f"loss {values['nll']:.4f}"
+        told = [f"{name} {values[name]:.0%}" for name in ("correct", "fast_1", "with_skills/correct") if name in values]
+        return ", ".join(told) + (f", {values['speedup']:.2f}×" if "speedup" in values else "")
+
     def figures(self, names: Any) -> str:
         return "  ".join(f"{name} {FIGURES[name].format(self.values[name])}" for name in names if name in self.values)
 
@@ -103,7 +114,7 @@ class TrainingProgress(RunProgress):
             if curve:
                 yield name, Text.assemble((spark(list(curve), 50), "green"), f" {FIGURES[name].format(curve[-1])}")
         if self.held_out:
-            yield "held out", Text(", ".join(f"{loss:.4f} at {step}" for step, loss in self.held_out[-4:]))
+            yield "held out", Text("; ".join(f"{told} at {step}" for step, told in self.held_out[-4:]))
         if self.values:
             yield "last step", Text(self.figures(name for name in FIGURES if name not in CURVES), "dim")
         busy = [(who, self.values[f"busy/{who}"]) for who in ("generator", "judge", "trainer") if f"busy/{who}" in self.values]

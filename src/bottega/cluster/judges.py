@@ -104,7 +104,7 @@ class ClusterJudge:
             raise UsageError(f"unknown option for the judge: {error}") from None
         self._pool, self._name = pool, JudgeName(secrets.token_hex(8), defaults)
         self._asked: Counter[str] = Counter()
-        """How often each content was asked for: whoever asks again has it measured again."""
+        """How often each content was asked for: whoever asks again has it measured again, and so has another judge."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -177,7 +177,7 @@ class ClusterJudge:
         content = content_key(method, task, more, self._name.defaults, options, make, JUDGE_VERSION)
         with self._lock:
             self._asked[content] += 1
-            key = content_key(content, self._asked[content])
+            key = content_key(content, self._name.id, self._asked[content])
         return ClusterRequest(key, task, method, self._name, given, options, blame)
 
     def _sent(self, request: ClusterRequest) -> ClusterRequest:

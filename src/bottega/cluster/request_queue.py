@@ -31,7 +31,7 @@ class JudgeName:
 @dataclass(eq=False)
 class ClusterRequest:
     key: str
-    """Of its content: whoever gets it twice does it once."""
+    """Of its content, its judge and how often that asked: whoever gets it twice does it once."""
     task: str
     method: str
     judge: JudgeName
@@ -153,5 +153,5 @@ def ended(judge: PlacedJudge, request: ClusterRequest) -> None:
 
 
 def content_key(*parts: Any) -> str:
-    """The same for the same content: task text, candidate text, settings, the device's make, and how often that was asked before."""
+    """The same for the same content: task text, candidate text, settings, the device's make, who asked, and how often before."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode(errors="surrogatepass")).hexdigest()

@@ -13,6 +13,7 @@ from bottega.compiler.kernel import (
     Kernel,
     Pool,
     Product,
+    Recurrence,
     Reduction,
     RowProgram,
     Scan,
@@ -52,6 +53,8 @@ def operands(kernel: Kernel) -> list[View]:
         return [kernel.source, kernel.weight]
     if isinstance(kernel, Attention):
         return [kernel.query, kernel.key, kernel.value, *([kernel.mask] if kernel.mask else [])]
+    if isinstance(kernel, Recurrence):
+        return [kernel.gates, kernel.weight, *([kernel.bias] if kernel.bias else []), *kernel.begins]
     return (
         list(_views(kernel.arguments) + _views(tuple(v for _, v in kernel.keywords)))
         if isinstance(kernel, FunctionCall)

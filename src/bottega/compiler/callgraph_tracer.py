@@ -1,8 +1,7 @@
 """Call graphs of tasks, recorded in sandboxes: the task's code runs there and nowhere else.
 
-A sandbox loads what recording needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what
-another one left behind in Python or torch. A reply carries the number of its request; one that does not, or a sandbox that is not left as
-it was, costs the sandbox. A call graph goes into prompts: no verdict depends on it.
+A sandbox loads what recording needs, which takes a second, and then forks for every task, which takes hundredths. A call graph goes into
+prompts: no verdict depends on it.
 """
 
 from __future__ import annotations
@@ -11,26 +10,21 @@ import atexit
 import contextlib
 import functools
 import os
-import secrets
-import signal
-import socket
 import threading
-import time
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from bottega.compiler.callgraph import CallGraph, Malformed, from_json
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
-from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, Message, ProtocolError
+from bottega.sandbox.fork_server import ForkServer, Limits
+from bottega.sandbox.forked_answers import ForkedAnswer, ForkingSandbox, answer_in_forks
 
 ENTRY = "bottega.compiler.callgraph_tracer:main"
 TASKS_PER_SANDBOX = 200
 REMEMBERED = 4096
 LONGEST_SOURCE = 1 << 20
-LOADING_S, ANSWERING_S = 60.0, 5.0
-"""What a sandbox may take beyond the time of a recording: at first to load torch on a busy machine, later to end what hangs."""
 EXAMPLE = """
 import torch
 class Model(torch.nn.Module):
@@ -60,7 +54,7 @@ class CallGraphTracer:
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
         self._server = ForkServer(preload=("numpy", "torch"), required=("torch",))
-        self._idle: list[_Recorder] = []
+        self._idle: list[ForkingSandbox] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(os.cpu_count() or 1)
         self._known: OrderedDict[str, CallGraph | None] = OrderedDict()
@@ -113,61 +107,30 @@ class CallGraphTracer:
                     return Traced(None, settled=False)
                 recorder = self._idle.pop() if self._idle else None
             try:
-                recorder = recorder or _Recorder(self._server)
+                recorder = recorder or ForkingSandbox(self._server, ENTRY, limits=Limits(memory_bytes=8 << 30))
             except (SandboxError, OSError):
                 return Traced(None, settled=False)
             try:
-                graph = recorder.record(source, self.seconds)
+                graph = _graph(recorder.ask({"source": source}, self.seconds))
             except (ChannelClosed, DeadlinePassed, ProtocolError, OSError) as error:
                 recorder.end()
-                if recorder.tasks > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
+                if recorder.asked > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
                     continue
                 with self._lock:
                     return Traced(None, settled=not self._closed)
             with self._lock:
-                if recorder.tasks < TASKS_PER_SANDBOX and not self._closed:
+                if recorder.fit and recorder.asked < TASKS_PER_SANDBOX and not self._closed:
                     self._idle.append(recorder)
                     return Traced(graph)
             recorder.end()
             return Traced(graph)
 
 
-class _Recorder:
-    """One sandbox and the channel to it."""
-
-    def __init__(self, server: ForkServer) -> None:
-        self.tasks = 0
-        ours, theirs = channel_pair()
-        try:
-            self._sandbox: Sandbox = server.spawn(
-                ENTRY, fds=[theirs.fileno()], limits=Limits(memory_bytes=8 << 30), output=False, trusted=True
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        self._end: socket.socket = ours
-        self._channel = Channel(ours, takes_descriptors=False)
-
-    def record(self, source: str, seconds: float) -> CallGraph | None:
-        self.tasks += 1
-        number = secrets.token_hex(8)
-        latest = seconds + ANSWERING_S + (LOADING_S if self.tasks == 1 else 0)
-        self._end.settimeout(latest)
-        self._channel.send({"number": number, "source": source, "seconds": seconds})
-        reply = self._channel.receive(time.monotonic() + latest)
-        if reply.get("number") != number:
-            raise ProtocolError("a reply to nothing that was asked")
-        try:
-            return from_json(reply.get("graph")) if reply.get("graph") is not None else None
-        except Malformed:
-            return None
-
-    def end(self) -> None:
-        self._sandbox.kill()
-        self._sandbox.control.close()
-        self._end.close()
+def _graph(answer: ForkedAnswer) -> CallGraph | None:
+    try:
+        return from_json(answer.found["graph"]) if answer.found and answer.found.get("graph") is not None else None
+    except Malformed:
+        return None
 
 
 @functools.cache
@@ -179,62 +142,17 @@ def shared_tracer() -> CallGraphTracer:
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
-    """In the sandbox: one call graph for each message, until the other end closes or a task leaves a process behind."""
+    """In the sandbox: one call graph for each message."""
     import torch
 
     from bottega.compiler.callgraph_recorder import record
-    from bottega.sandbox import linux
+
+    def recorded(asked: Message) -> Message:
+        graph = None
+        with contextlib.suppress(BaseException):
+            graph = record(asked["source"]).to_json()
+        return {"graph": graph}
 
     torch.set_num_threads(1)
     record(EXAMPLE)
-    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # what a task leaves behind comes to us
-    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # our memory and descriptors are closed to the tasks
-    channel = Channel.from_descriptor(descriptors[0], takes_descriptors=False)
-    while True:
-        try:
-            asked = channel.receive()
-        except ChannelClosed:
-            return
-        graph, alone = _forked(asked["source"], asked["seconds"])
-        channel.send({"number": asked["number"], "graph": graph})
-        if not alone:
-            return
-
-
-def _forked(source: str, seconds: float) -> tuple[Any, bool]:
-    """The graph as JSON, and whether no process of those that recorded it is left."""
-    ours, theirs = channel_pair()
-    child = os.fork()
-    if child == 0:
-        _record_and_exit(source, theirs)
-    theirs.close()
-    graph = None
-    with ours, contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolError):
-        graph = Channel(ours, takes_descriptors=False).receive(time.monotonic() + seconds).get("graph")
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            continue
-        alone = False
-    except ChildProcessError:
-        alone = True
-    return graph, alone
-
-
-def _record_and_exit(source: str, end: socket.socket) -> None:
-    """In a process of the task's own; never returns."""
-    from bottega.compiler.callgraph_recorder import record
-    from bottega.sandbox import linux
-    from bottega.sandbox.child import close_all_but
-
-    try:
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)
-        close_all_but([end.fileno()])
-        os.setsid()
-        graph = None
-        with contextlib.suppress(BaseException):
-            graph = record(source).to_json()
-        Channel(end, takes_descriptors=False).send({"graph": graph})
-    finally:
-        os._exit(0)
+    answer_in_forks(Channel.from_descriptor(descriptors[0], takes_descriptors=False), recorded)

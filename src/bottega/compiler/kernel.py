@@ -171,6 +171,33 @@ class Attention:
     origin: tuple[str, ...] = ()
 
 
+RECURRENT_CELLS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+"""Recurrent cells, each with the number of its gates."""
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """One layer and direction of a recurrent network: step by step, the cell of what came in and of the state before."""
+
+    cell: Literal["lstm", "gru", "rnn_tanh", "rnn_relu"]
+    steps: int
+    batch: int
+    width: int
+    gates: View
+    """(steps, batch, gates · width): the product of every step's input, with its bias."""
+    weight: View
+    """(gates · width, width)"""
+    bias: View | None
+    """(gates · width), of the recurrent product."""
+    begins: tuple[View, ...]
+    """(batch, width): the first state and, of an LSTM, the first cell. None means zeros."""
+    backward: bool
+    """Whether the last step comes first."""
+    stores: tuple[StoreOp, ...]
+    """The state after every step over (steps, batch, width), then the last state and, of an LSTM, the last cell over (batch, width)."""
+    origin: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class FunctionCall:
     """A call of torch or of the kernel library: `results = function(arguments)`."""
@@ -210,4 +237,4 @@ class PythonText:
     text: str
 
 
-Kernel = Map | RowProgram | Product | Convolution | Pool | Scan | Attention | FunctionCall
+Kernel = Map | RowProgram | Product | Convolution | Pool | Scan | Attention | Recurrence | FunctionCall

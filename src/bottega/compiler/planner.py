@@ -21,7 +21,7 @@ from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
 from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
-from bottega.compiler.planner_passes import CHUNKED_ROWS, LIBRARY_FUNCTIONS, OWN, is_ours
+from bottega.compiler.planner_passes import CHUNKED_ROWS, LIBRARY_FUNCTIONS, OWN, OWN_RECURRENCE, is_ours
 from bottega.compiler.row_chunks import row_chunks
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
@@ -72,6 +72,7 @@ def _needed(lowered: Lowered) -> list[Statement]:
         if wanted & set(made(kernel)):
             kept.append(statement)
             wanted |= read(kernel) | (read(statement.call) if statement.call else set())
+            wanted |= {name for piece in statement.pieces for name in read(piece)}
     return list(reversed(kept))
 
 
@@ -79,9 +80,14 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
     """Chooses our kernel, torch's call or the library's function for each statement. A plan without a kernel of ours is no candidate: then the heavy
     operators are ours from the start."""
     heavy = tuple(kind for kind, _ in OWN)
+    steps = OWN_RECURRENCE in passes
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
+    light |= steps and any(statement.pieces for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
+        if steps and statement.pieces:
+            chosen += statement.pieces
+            continue
         if statement.library_call is not None and LIBRARY_FUNCTIONS.name in passes:
             chosen.append(statement.library_call)
             continue

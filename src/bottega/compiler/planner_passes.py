@@ -6,7 +6,7 @@ from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.kernel import Attention, Convolution, Kernel, Product
 from bottega.compiler.matmul_rule import pays
 
-OWN_PRODUCT, CHUNKED_ROWS = "own_product", "chunked_rows"
+OWN_PRODUCT, CHUNKED_ROWS, OWN_RECURRENCE = "own_product", "chunked_rows", "own_recurrence"
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",

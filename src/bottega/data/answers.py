@@ -12,6 +12,7 @@ from typing import Any
 from bottega.agents import selector, summariser, writer
 from bottega.agents.answers.answer import AnswerError, one_line
 from bottega.agents.answers.fences import fenced
+from bottega.agents.cards import applies_to_line
 from bottega.agents.module_text import without_prose
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.strip import stripped
@@ -91,6 +92,7 @@ def _fields(card: Skill) -> dict[str, Any]:
 def _keyed(card: Skill) -> str:
     lines = [f"name: {card.name}", f"intent: {card.intent}", f"scope: {card.scope}", f"tags: {', '.join(card.tags)}"]
     lines += [f"{kind}: {text}" for kind, text in card.conditions.items()]
+    lines += [f"applies_to: {applies_to_line(card.applies_to)}"] if card.applies_to else []
     lines += [f"anchor: {card.anchor}", f"technique:\n{card.technique.strip()}", f"effect: {card.effect}"]
     lines += ["failures:", *(f"- {failure}" for failure in card.failures)]
     lines += ["example:", fenced(card.example, "")]

@@ -110,7 +110,7 @@ async def judge_stage(
         if trusted is not None and stage.audit:
             await _audit(stage, store, judge_setup, storing, judged.progress)
         if stage.proofs and teacher_pool.varies and not judged.progress.time_up:
-            card_index = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
+            card_index = CardIndex(library, DeviceFacts(**store.fact("device")), store.fact(LIBRARY_VERSION))
             gate = CardGate(store, library, teacher_pool, judge, judge_setup, stage, card_index, asyncio.get_running_loop())
             sides = splits_of(list(store.task_records()), split.held_out, split.salt)
             judged.proofs = await prove_all(gate, sides, judged.progress)
@@ -200,10 +200,10 @@ def examples_stage(
         chosen = judge_setup or next(iter(judge_setups), NO_SETUP)
         known = store.fact("device")
         device = DeviceFacts(**known) if known else device_facts("cpu")
-        card_index = CardIndex(library, device.kind, store.fact(LIBRARY_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (task_record.task for task_record in store.taught())
         callgraphs = callgraphs_of(folder, tasks, tracing) if prompts.shows("write", "callgraph") else {}
+        card_index = CardIndex(library, device, store.fact(LIBRARY_VERSION), stage.retrieved, callgraphs)
         context = ExampleContext(stage, prompts, device, card_index, callgraphs)
         outcome = examples_of(store, chosen, context, count)
         runs = store.runs()

@@ -6,10 +6,16 @@ from, on the same task, with intervals that do not touch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bottega.compiler.callgraph import CallGraph
+from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.workload import workload_of
+from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill, SkillState
+from bottega.core.task import Task
+from bottega.core.workload import Workload
 from bottega.data.records import JudgedStep, JudgedTask, best_of, gain_over, surely_faster
 from bottega.skills.library import Library
 from bottega.skills.query import query_for
@@ -32,18 +38,35 @@ class CardTrials:
 class CardIndex:
     """The library as it was at one version, read for one device."""
 
-    def __init__(self, library: Library, device_kind: str, version: int | None = None, retrieved: int = 20) -> None:
-        self.library, self.device_kind, self.version, self.k = library, device_kind, version, retrieved
+    def __init__(
+        self,
+        library: Library,
+        device: DeviceFacts,
+        version: int | None = None,
+        retrieved: int = 20,
+        callgraphs: Mapping[str, CallGraph | None] | None = None,
+    ) -> None:
+        """`callgraphs`: by task, those that are known already."""
+        self.library, self.device, self.version, self.k = library, device, version, retrieved
+        self.callgraphs = callgraphs or {}
         self._cards = {card.name: card for card in library.cards(at=version)}
 
     def of(self, names: Sequence[str], language: str) -> list[Skill]:
         """Cards by name; those that the library lacks, or that are for another language or device, are left out."""
         found = [self._cards[name] for name in names if name in self._cards]
-        return [card for card in found if language in card.languages and self.device_kind in card.devices]
+        return [card for card in found if language in card.languages and self.device.kind in card.devices]
+
+    def workload(self, task: Task) -> Callable[[], Workload]:
+        def found() -> Workload:
+            graph = self.callgraphs[task.id] if task.id in self.callgraphs else shared_tracer().trace(task)
+            return workload_of(graph, self.device)
+
+        return found
 
     def retrieved(self, judged_task: JudgedTask) -> list[Skill]:
         """What a selector is shown, best first."""
-        only = Filter((SkillState.ADMITTED, SkillState.PROPOSED), judged_task.language, self.device_kind)
+        states = (SkillState.ADMITTED, SkillState.PROPOSED)
+        only = Filter(states, judged_task.language, self.device.kind, workload=self.workload(judged_task.task))
         at = None if self.version == self.library.version else self.version
         return [hit.skill for hit in self.library.search(query_for(judged_task.task), self.k, only, at=at)]
 

@@ -8,7 +8,7 @@ from bottega.core.draft import Draft, Drafts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.records import TeacherRecord
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.teacher_pool import SandboxTeacherPool, TeacherSpec
 
 BUILDER = "bottega.compiler.draft_compiler:DraftCompiler"
 
@@ -21,7 +21,7 @@ class CompilerDrafts:
 
     async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         try:
-            pool = await asyncio.to_thread(ProcessTeacherPool, self.teacher_spec, 1, self.timeout)
+            pool = await asyncio.to_thread(SandboxTeacherPool, self.teacher_spec, 1, self.timeout)
         except UsageError as error:
             return Drafts("builder", refused=str(error))
         try:

@@ -87,6 +87,7 @@ def _example(
         gain=gain,
         known=tuple(skill.header for skill in context.card_index.known(judged_task, card.name)),
         most=MOST,
+        workload=context.card_index.workload(judged_task.task)() if card.applies_to else None,
     )
     return Example(
         role="summarise",

@@ -134,7 +134,7 @@ class CardGate:
             claim,
             self.store.kernel(claim.after).source,
             self.store.kernel(claim.before).source,
-            self.card_index.device_kind,
+            self.card_index.device.kind,
             self.teacher_pool.teacher,
         )
         if card.name not in self.library:

@@ -1,37 +1,47 @@
-"""Teacher pools: teachers run in worker processes, because they run a task's code, which may crash, hang or use up the memory.
+"""Teacher pools: teachers work in sandboxes, because they run a task's code, which may be anybody's.
 
-A process that dies or times out costs one answer; another replaces it. A teacher that only calls a model server needs no process and
-answers in the event loop.
+Each task is taught in a fork of its own, and what comes back is JSON that is looked at: a task says what it likes about itself, and nothing about
+another one. One that dies or times out costs one answer. A teacher that only calls a model server needs no process and answers in the event
+loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import atexit
+import functools
+import importlib.util
 import os
-import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from bottega.compiler.build_step import BuildSteps, Refusal, Teacher
-from bottega.core.errors import BudgetError, UsageError
+from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal, Teacher
+from bottega.compiler.callgraph_tracer import EXAMPLE
+from bottega.core.candidate import Candidate
+from bottega.core.errors import BudgetError, SandboxError, UsageError
 from bottega.core.task import Task
-from bottega.data.process_lock import ended, start
 from bottega.data.records import TeacherRecord
 from bottega.data.teachers import TEACHERS
 from bottega.languages import use_language
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, Message, ProtocolError
+from bottega.sandbox.fork_server import ForkServer
+from bottega.sandbox.forked_answers import LOADING_S, ForkedAnswer, ForkingSandbox, answer_in_forks
 
-TASKS_PER_PROCESS = 200
-"""A process is replaced after so many: what foreign code leaves behind does not pile up."""
+ENTRY = "bottega.data.teacher_pool:main"
+TASKS_PER_SANDBOX = 200
 LONGEST_COMPLAINT = 400
+LARGEST_BUILD = 64 << 20
+"""Bytes of an answer, all steps together."""
+OURS = "bottega."
 
 
 class TeacherPool(Protocol):
@@ -90,30 +100,27 @@ class InProcessTeacherPool:
             ends()
 
 
-class ProcessTeacherPool:
-    """Processes that each hold one teacher. Use it as a context manager."""
+class SandboxTeacherPool:
+    """Sandboxes that each hold one teacher. Use it as a context manager."""
 
-    def __init__(self, teacher_spec: TeacherSpec, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
+    def __init__(self, teacher_spec: TeacherSpec, processes: int = 2, timeout: float = 120.0) -> None:
         self.timeout = timeout
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([TEACHERS.module(teacher_spec.place)])  # torch is imported once, not by each
-        self._arguments = (teacher_spec, int(memory_gb * (1 << 30)))
-        self._idle: list[_TeacherProcess] = []
-        self._alive: set[_TeacherProcess] = set()
-        """All processes, so that closing ends also those that are at work in a thread."""
+        self._spec = teacher_spec
+        self._idle: list[ForkingSandbox] = []
+        self._alive: set[ForkingSandbox] = set()
+        """All of them, so that closing ends also those that are at work in a thread."""
         self._lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="teachers")
-        first = self._new_worker()
         try:
-            self.teacher, self.varies = first.introduced(timeout)
+            first, told = self._started()
         except BaseException:
-            first.end()
             self._threads.shutdown(wait=False)
             raise
+        self.teacher, self.varies = str(told.get("teacher"))[:LONGEST_COMPLAINT], told.get("varies") is True
         self._idle.append(first)
 
-    def __enter__(self) -> ProcessTeacherPool:
+    def __enter__(self) -> SandboxTeacherPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -121,40 +128,120 @@ class ProcessTeacherPool:
 
     async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
         blank = TeacherRecord(task.id, language, self.teacher, seed, tuple(sorted(without)))
-        work: Callable[[], Any] = lambda: self._asked((task, language, seed, without))  # noqa: E731
-        return _filled(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
+        question = {"task": asdict(task), "language": language, "seed": seed, "without": sorted(without)}
+        work: Callable[[], Message] = lambda: self._asked(question)  # noqa: E731
+        return _read(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
 
     def close(self) -> None:
-        """End every process, also one that is teaching."""
+        """End every sandbox, also one that is teaching."""
         with self._lock:
             self._closed = True
-            workers, self._idle = self._idle, []
-        for worker in [*workers, *self._alive]:
-            worker.end()
+            self._idle = []
+            alive, self._alive = self._alive, set()
+        for sandbox in alive:
+            sandbox.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _new_worker(self) -> _TeacherProcess:
-        return _TeacherProcess(self._context, self._arguments, self._alive)
+    def _started(self) -> tuple[ForkingSandbox, Message]:
+        """A sandbox, and what its teacher says of itself. Raises `UsageError` where the teacher cannot be had."""
+        arguments = {"place": self._spec.place, "options": self._spec.options}
+        try:
+            sandbox = ForkingSandbox(_server(_import_path(self._spec.place)), ENTRY, arguments, largest=LARGEST_BUILD)
+        except SandboxError as error:
+            raise UsageError(f"the teacher {self._spec.place} has no sandbox: {error}") from None
+        with self._lock:
+            self._alive.add(sandbox)
+        try:
+            told = sandbox.channel.receive(time.monotonic() + LOADING_S + self.timeout)
+        except (ChannelClosed, DeadlinePassed, ProtocolError):
+            told = {"trouble": f"the teacher {self._spec.place} did not start"}
+        if "trouble" in told:
+            self._end(sandbox)
+            raise UsageError(str(told["trouble"])[:LONGEST_COMPLAINT])
+        return sandbox, told
 
-    def _asked(self, question: Any) -> Any:
-        with self._lock:
-            if self._closed:
-                return _Trouble("the teacher pool was closed")
-            worker = self._idle.pop() if self._idle else None
-        if worker is None:
-            worker = self._new_worker()
+    def _asked(self, question: Message) -> Message:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return {"failed": "the teacher pool was closed"}
+                sandbox = self._idle.pop() if self._idle else None
             try:
-                worker.introduced(self.timeout)
+                sandbox = sandbox or self._started()[0]
             except UsageError as error:
-                worker.end()
-                return _Trouble(str(error))
-        answer = worker.ask(question, self.timeout)
+                return {"failed": str(error)}
+            try:
+                answer = sandbox.ask(question, self.timeout)
+            except (ChannelClosed, DeadlinePassed, ProtocolError, OSError):
+                self._end(sandbox)
+                if sandbox.asked > 1:  # an earlier task may have left it like this
+                    continue
+                return {"failed": "its sandbox was lost"}
+            with self._lock:
+                keep = sandbox.fit and sandbox.asked < TASKS_PER_SANDBOX and not self._closed
+                self._idle += [sandbox] if keep else []
+            if not keep:
+                self._end(sandbox)
+            return answer.found or {"failed": self._ending(answer)}
+
+    def _ending(self, answer: ForkedAnswer) -> str:
+        if answer.late:
+            return f"gave no answer within {self.timeout:g} seconds"
+        killed = os.WTERMSIG(answer.status) if os.WIFSIGNALED(answer.status) else 0
+        how = f"signal {signal.Signals(killed).name}" if killed else f"exit code {os.WEXITSTATUS(answer.status)}"
+        return f"its process died ({how})"
+
+    def _end(self, sandbox: ForkingSandbox) -> None:
         with self._lock:
-            if worker.fit and not self._closed:
-                self._idle.append(worker)
-                return answer
-        worker.end()
-        return answer
+            self._alive.discard(sandbox)
+        sandbox.end()
+
+
+@functools.cache
+def _server(path: str) -> ForkServer:
+    """Which has torch imported once, for all pools of this process. `path`: a folder to import from."""
+    added = {"PYTHONPATH": path} if path else {}
+    server = ForkServer(preload=("numpy", "torch", "bottega.compiler.draft_compiler"), required=("torch",), environment=added)
+    atexit.register(server.close)
+    return server
+
+
+def _import_path(place: str) -> str:
+    """The folder of a teacher of a user's own; ours come with Bottega."""
+    top = TEACHERS.module(place).partition(".")[0]
+    if f"{top}." == OURS:
+        return ""
+    found = importlib.util.find_spec(top)
+    if found is None or not found.origin:
+        return str(Path.cwd())
+    origin = Path(found.origin).resolve().parent
+    return str(origin.parent if found.submodule_search_locations else origin)
+
+
+def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
+    """In the sandbox: make the teacher, and have it teach each task in a fork. What a task's code prints is nobody's business."""
+    channel = Channel.from_descriptor(descriptors[0], takes_descriptors=False, largest=LARGEST_BUILD)
+    try:
+        teacher: Any = TeacherSpec(arguments["place"], arguments["options"]).make()
+    except UsageError as error:
+        channel.send({"trouble": str(error)})
+        return
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    if TEACHERS.module(arguments["place"]).startswith(OURS):
+        with suppress(Exception):  # what the compiler imports on the way is there for all forks then
+            teacher.build(Task(EXAMPLE), "cpp")
+    channel.send({"teacher": teacher.name, "varies": hasattr(teacher, "build")})
+
+    def taught(asked: Message) -> Message:
+        given = asked["task"]
+        task = Task(**{**given, "tags": tuple(given["tags"])})
+        answer = asyncio.run(_taught(teacher, task, asked["language"], asked["seed"], frozenset(asked["without"])))
+        if isinstance(answer, BuildSteps):
+            return {"steps": [asdict(step) for step in answer.steps]}
+        return {"refused": str(answer)} if isinstance(answer, Refusal) else {"failed": answer.text}
+
+    answer_in_forks(channel, taught)
 
 
 @dataclass(frozen=True)
@@ -162,105 +249,6 @@ class _Trouble:
     """Why there is no answer: the teacher's fault, not a refusal."""
 
     text: str
-
-
-class _TeacherProcess:
-    """One process and the pipe to it."""
-
-    def __init__(self, context: Any, arguments: tuple[Any, ...], alive: set[_TeacherProcess]) -> None:
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_teach, args=(theirs, os.getpid(), *arguments), daemon=True)
-        start(self._process)
-        theirs.close()
-        self._alive = alive
-        self._taught = 0
-        self._busy = True
-        self.fit = True
-        alive.add(self)
-
-    def introduced(self, timeout: float) -> tuple[str, bool]:
-        """The teacher's name, and whether it varies."""
-        answer = self._received(max(timeout, 60.0))
-        if isinstance(answer, _Trouble):
-            raise UsageError(answer.text)
-        name, varies = answer
-        return str(name), bool(varies)
-
-    def ask(self, question: Any, timeout: float) -> Any:
-        try:
-            self._pipe.send(question)
-        except (OSError, ValueError):
-            self.fit = False
-            return _Trouble("its process died before it began")
-        answer = self._received(timeout)
-        self._taught += 1
-        self.fit = self.fit and self._taught < TASKS_PER_PROCESS
-        return answer
-
-    def _received(self, timeout: float) -> Any:
-        self._busy = True
-        try:
-            if self._pipe.poll(timeout):
-                answer = self._pipe.recv()
-                self._busy = False
-                return answer
-            self.fit = False
-            return _Trouble(f"gave no answer within {timeout:g} seconds")
-        except (EOFError, OSError):
-            self.fit = False
-            code = ended(self._process, 5)
-            how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-            return _Trouble(f"its process died ({how})")
-
-    def end(self) -> None:
-        """One that waits for a question leaves by itself when there is nobody to ask it; any other is killed."""
-        self._alive.discard(self)
-        if not self._busy:
-            with suppress(OSError):
-                self._pipe.close()
-            ended(self._process, 2)
-        with suppress(OSError):  # the whole session: also what a task's code has started
-            if self._process.pid and os.getpgid(self._process.pid) == self._process.pid:
-                os.killpg(self._process.pid, signal.SIGKILL)
-        if ended(self._process, 0) is None:
-            self._process.kill()
-        ended(self._process, 5)
-        with suppress(OSError):  # a thread that still waited for an answer may have met the end of the pipe first
-            self._pipe.close()
-
-
-def _teach(pipe: Connection, parent: int, teacher_spec: TeacherSpec, memory: int) -> None:
-    """The life of a teaching process. What the task's code prints is nobody's business."""
-    os.setsid()  # what the task's code starts can then be ended with this process
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    for stream, usual in ((sys.stdout, 1), (sys.stderr, 2)):
-        os.dup2(quiet, stream.fileno() if stream else usual)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    if memory:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    try:
-        teacher = teacher_spec.make()
-        if "torch" in sys.modules:  # imported before this process was forked, so the environment comes too late for it
-            sys.modules["torch"].set_num_threads(1)
-        pipe.send((teacher.name, hasattr(teacher, "build")))
-    except UsageError as error:
-        pipe.send(_Trouble(str(error)))
-        return
-    while True:
-        try:
-            task, language, seed, without = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(asyncio.run(_taught(teacher, task, language, seed, without)))
-
-
-def leave_with(parent: int) -> None:
-    """A parent that was killed closes no pipe that another child has inherited: look whether it is there."""
-    while os.path.exists(f"/proc/{parent}"):
-        threading.Event().wait(1.0)
-    os._exit(0)
 
 
 async def _taught(
@@ -282,9 +270,33 @@ async def _taught(
         return _Trouble(f"{type(error).__name__}: {error}"[:LONGEST_COMPLAINT])
 
 
-def _filled(blank: TeacherRecord, answer: Any) -> TeacherRecord:
+def _filled(blank: TeacherRecord, answer: BuildSteps | Refusal | _Trouble) -> TeacherRecord:
     if isinstance(answer, BuildSteps):
         return replace(blank, build=answer)
     if isinstance(answer, Refusal):
         return replace(blank, refused=str(answer)[:LONGEST_COMPLAINT])
-    return replace(blank, failed=str(getattr(answer, "text", answer))[:LONGEST_COMPLAINT])
+    return replace(blank, failed=answer.text[:LONGEST_COMPLAINT])
+
+
+def _read(blank: TeacherRecord, answer: Message) -> TeacherRecord:
+    """What a sandbox sent. It ran the task's code, so it may be anything."""
+    if "steps" in answer:
+        try:
+            steps = tuple(_step(each, blank.language) for each in answer["steps"])
+        except (TypeError, KeyError, ValueError):
+            return replace(blank, failed="its answer cannot be read")
+        return replace(blank, build=BuildSteps(blank.task_id, blank.language, blank.teacher, steps))
+    if "refused" in answer:
+        return replace(blank, refused=str(answer["refused"])[:LONGEST_COMPLAINT])
+    return replace(blank, failed=str(answer.get("failed"))[:LONGEST_COMPLAINT])
+
+
+def _step(data: Any, language: str) -> BuildStep:
+    candidate, parent = data["candidate"], data["candidate"]["parent"]
+    texts = [candidate["source"], candidate["name"], data["technique"], data["summary"], *data["cards"]]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(parent, str | None):
+        raise TypeError("a step is made of texts")
+    for text in texts:
+        text.encode()  # what is no Unicode can be kept nowhere
+    written = Candidate(candidate["source"], language, candidate["name"], parent)
+    return BuildStep(written, data["technique"], tuple(data["cards"]), data["summary"])

@@ -126,7 +126,12 @@ def _texts(value: object) -> dict[str, str]:
     """What came back, as far as it is files of text: the program may have sent anything."""
     if not isinstance(value, dict):
         return {}
-    return {path: text for path, text in value.items() if isinstance(path, str) and isinstance(text, str)}
+    return {path: text for path, text in value.items() if _is_text(path) and _is_text(text)}
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be written to a file and given to a model: JSON may hold halves of a character."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:

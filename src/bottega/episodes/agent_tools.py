@@ -25,10 +25,10 @@ from bottega.core.turn import Turn
 from bottega.episodes.agent_files import AgentFiles, ToolError
 from bottega.episodes.agent_sandbox import BUILD, CHECK, CHECK_SOURCE, ProgramResult, shared_sandbox
 from bottega.episodes.node import SearchNode, best_of
+from bottega.episodes.selecting import filter_for
 from bottega.episodes.writing import EpisodeSearch
 from bottega.skills.agent_skills import SKILL_FILE, description_of, folder_name, read_folders, skill_markdown
 from bottega.skills.query import query_from_text
-from bottega.skills.retrieve import Filter
 
 FOUND = 5
 """Cards that a search puts into the directory."""
@@ -103,8 +103,8 @@ class AgentTools:
         if library is None:
             return ProgramResult("This run has no skill library.", {})
         states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
-        only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
-        hits = library.search(query_from_text(words), FOUND, only)
+        only = filter_for(self.search.task, settings, self.search.context.device, states)
+        hits = await asyncio.to_thread(library.search, query_from_text(words), FOUND, only)
         if not hits:
             return ProgramResult("No card fits.", {})
         return await self._laid_out(tuple(hit.skill for hit in hits))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from bottega.core.episode import Episode
@@ -70,7 +71,8 @@ def use_of(episode: Episode, run: str, rules: Rules) -> Use:
 
 async def _start(context: EpisodeContext, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
     version = context.library.version if context.library is not None else 0
-    retrieved = retrieve(context.library, task, settings, version)
+    # in a thread: a card with typed conditions has the task's calls recorded in a sandbox
+    retrieved = await asyncio.to_thread(retrieve, context.library, task, settings, context.device, version)
     return EpisodeStarted(
         key=f"{episode}/start",
         episode=episode,

@@ -9,11 +9,14 @@ from typing import Any
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
 from bottega.compiler.callgraph import CallGraph
+from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.event import Selected
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trace import Trace
+from bottega.core.workload import Workload
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
@@ -23,12 +26,12 @@ from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
 
-def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, at: int) -> list[Skill]:
-    """Cards that may fit the task, best first."""
+def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, device: DeviceFacts, at: int) -> list[Skill]:
+    """Cards that may fit the task on the device, best first."""
     if library is None or settings.select == "none" or not settings.retrieved:
         return []
     states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
-    only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
+    only = filter_for(task, settings, device, states)
     current = library.version
     version = None if at == current else at
 
@@ -38,6 +41,16 @@ def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, at:
 
     hits = library.search(query_for(task), settings.retrieved, only, at=version)
     return with_required([hit.skill for hit in hits], bringing, settings.retrieved)
+
+
+def filter_for(task: Task, settings: EpisodeSettings, device: DeviceFacts, states: tuple[SkillState, ...]) -> Filter:
+    """Cards for the episode's language and device whose typed conditions hold on its task; its calls are recorded only if a card asks."""
+
+    def workload() -> Workload:
+        return workload_of(shared_tracer().trace(task), device)
+
+    kind = "cpu" if settings.device == "cpu" else "cuda"
+    return Filter(states, settings.language, kind, workload=workload)
 
 
 def selector_input(

@@ -10,6 +10,8 @@ from typing import Any
 from bottega.agents import summariser
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.earlier_turn import earlier_turn_of
+from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
@@ -77,6 +79,7 @@ def summariser_input(
         gain=advance.gain,
         known=tuple(hit.skill.header for hit in hits),
         most=2,
+        workload=workload_of(shared_tracer().trace(task), device),
     )
 
 
@@ -100,7 +103,7 @@ async def summarise(
 async def _ask(
     context: EpisodeContext, key: str, episode: str, task: Task, advance: Advance, settings: EpisodeSettings
 ) -> Summarised:
-    asked = summariser_input(task, settings, context.device, advance, context.library)
+    asked = await asyncio.to_thread(summariser_input, task, settings, context.device, advance, context.library)
     messages = summariser.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {}
 

@@ -49,6 +49,8 @@ class CallRecord:
     """What its threads ran from there until each of them was stopped, and while it made the views of its inputs; 0 on a GPU."""
     others_ns: int = 0
     """What its other threads ran in all, from the thaw until they were stopped; 0 on a GPU."""
+    late_ns: int = 0
+    """For how long a GPU did something else while the worker was being stopped: its own work or another process's; 0 on a CPU."""
     held_ns: int = 0
     """For how long the controller occupied a GPU as the call began."""
     input_specs: list[TensorSpec] = field(default_factory=list)

@@ -76,6 +76,8 @@ class TimedPair:
     """What the candidate's other threads ran in all: as much of it may lie in those moments."""
     cores: int = 0
     """How many a call may use; 0 on a GPU."""
+    baseline_late: int = 0
+    """For how long a GPU did something else while the baseline was being stopped, which leaves nothing behind: others' work. 0 on a CPU."""
 
 
 @dataclass(frozen=True)

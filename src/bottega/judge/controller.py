@@ -135,7 +135,7 @@ class Controller:
                 for runner in runners.values():
                     runner.tell({"do": "initialise"})
                 initialise_device(self.device)
-                self.device_control = DeviceControl(self.device, payload["rates"])
+                self.device_control = DeviceControl(self.device)
                 for runner in runners.values():
                     runner.listen(deadline)
             self.baselines["eager"] = runners.pop("eager")

@@ -214,7 +214,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     prepared = next((row["prepared"] for row in found.get("timing", {}).values() if row.get("prepared")), "")
     if prepared:
         notes.append(
-            f"timing: the candidate takes {prepared} longer when it is called more often: work was done before the timed calls"
+            f"timing: many calls take {prepared} longer in the mean than the timed ones: work was done for several, or before"
         )
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:

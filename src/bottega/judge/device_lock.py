@@ -61,6 +61,11 @@ def open_lease(device: str) -> list[int]:
     return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("entry", "timers", "device", start)]
 
 
+def private_lease() -> list[int]:
+    """Descriptors of a lock that nobody else has: for a process that must not hold the device's own."""
+    return [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("entry", "timers", "device", "start")]
+
+
 class Lease:
     def __init__(self, descriptors: list[int]):
         self.descriptors = descriptors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,11 @@ class Evaluation:
             self._stages()
         except RunnerFailed as failure:
             self.run.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
+            if failure.kind != "died":
+                with suppress(
+                    SandboxError
+                ):  # beside a GPU it is ended when nobody is timed, and until then it must not work on
+                    self.run.runner.control.freeze()
         except SandboxError:  # its supervisor does not answer
             self.run.found["failure"] = {"kind": "died", "text": ""}
         except torch.OutOfMemoryError:

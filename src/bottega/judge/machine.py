@@ -72,8 +72,6 @@ class Machine:
     environment: dict[str, str] = field(default_factory=dict)
     cache: str = ""
     """A folder that trusted processes may keep compiled baselines in."""
-    rates: dict[str, float] = field(default_factory=dict)
-    """What the device was measured to do, once the first task was opened."""
     estimator: Estimator = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,12 +10,11 @@ import contextlib
 import json
 import math
 import os
-import pickle
 import select
 import signal
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -28,8 +27,9 @@ from torch.utils._pytree import tree_leaves
 
 from bottega.core.arguments import read_arguments
 from bottega.judge.loading import import_source
-from bottega.judge.memory_need import GUESS, MemoryEstimate
-from bottega.sandbox.channel import Channel, ChannelClosed, read_payload
+from bottega.judge.memory_need import GUESS, LARGEST_QUESTION, MemoryEstimate
+from bottega.sandbox.channel import Channel, Message
+from bottega.sandbox.forked_answers import answer_in_forks
 
 PATIENCE_SECONDS = 20.0
 """For fake tensors a network of a thousand layers takes a few seconds."""
@@ -57,14 +57,12 @@ COPYING = {
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
-    channel = Channel.from_descriptor(descriptors[0])
     warm()
-    with contextlib.suppress(ChannelClosed):
-        while True:
-            channel.receive()
-            payload = pickle.loads(read_payload(channel.claim_descriptors(1)[0]))
-            found = estimate(payload["source"], payload["training"], closing=descriptors)
-            channel.send({"estimate": found.to_json()})
+
+    def answer(asked: Message) -> Message:
+        return {"estimate": estimate(asked["source"], asked["training"]).to_json()}
+
+    answer_in_forks(Channel.from_descriptor(descriptors[0], takes_descriptors=False, largest=LARGEST_QUESTION), answer)
 
 
 def warm() -> None:
@@ -84,15 +82,12 @@ def _no_gpu_seen() -> Iterator[None]:
         torch.cuda.is_available = kept
 
 
-def estimate(
-    source: str, training: bool | None = None, patience: float = PATIENCE_SECONDS, closing: Sequence[int] = ()
-) -> MemoryEstimate:
-    """Never raises for what a task does, and comes back when `patience` is over. The task does not get the descriptors in `closing`."""
+def estimate(source: str, training: bool | None = None, patience: float = PATIENCE_SECONDS) -> MemoryEstimate:
+    """Never raises for what a task does, and comes back when `patience` is over."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        for descriptor in (reading, *closing):
-            os.close(descriptor)
+        os.close(reading)
         _in_child(source, training, writing)
     os.close(writing)
     try:

@@ -16,6 +16,8 @@ CONTEXT_BYTES = 5 * GIB // 8
 """One process on the device that has done nothing yet, with its kernels loaded: 0.64 GB on an H200, the largest we have seen."""
 GUESSED_BYTES = GIB // 2
 """Taken for the inputs of a task that not even an estimate can be made of."""
+LARGEST_QUESTION = 16 << 20
+"""Bytes in which a task is sent to the process that estimates."""
 
 
 @dataclass(frozen=True)

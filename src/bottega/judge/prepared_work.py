@@ -1,7 +1,8 @@
 """Work that was done before the timed calls and serves only so many of them: a stock of zeroed outputs, made at construction or in a warm-up call.
 
-No clock sees it, and no output is wrong. But a stock takes memory: whoever holds more than the baseline, or returns its outputs from ever new
-addresses, is called so often that any stock is used up, and what its calls take longer then is charged.
+No clock sees it, and no output is wrong. Whoever makes a stock in some of its timed calls pays for it in their mean. And a stock takes memory:
+whoever holds more than the baseline, or returns its outputs from ever new addresses, is called so often that any stock is used up, and what its
+calls take longer then is charged.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NOTICED_SHARE = 0.125
 SMALL_BYTES = 32 << 20
 MOST_ADDRESSES = 4
 """An allocator gives the same memory again once it is free, but for outputs that are kept."""
-SLACK, SLACK_NS = 1.15, 20_000.0
+SLACK, SLACK_NS = 0.15, 20_000.0
 """By how much the mean of a few calls exceeds the median of others on a busy machine."""
 LONGEST_SECONDS = 4.0
 
@@ -53,8 +54,18 @@ class PreparedWork:
         """How much longer a call takes in the long run than the rounds `before` show. `after`: further rounds."""
         if len(after) <= self.calls:  # they were too few
             return 2 * self.unit / rate * 1e9
-        more = fmean(map(core_ns, after)) - SLACK * median(map(core_ns, before)) - SLACK_NS
-        return max(0.0, more) * len(after) / (len(after) - self.calls)
+        return _surplus_ns(before, after) * len(after) / (len(after) - self.calls)
+
+
+def amortised_ns(pairs: Sequence[TimedPair]) -> float:
+    """How much longer the mean call takes than the usual one, where that is no accident: one call of nine does the work of all."""
+    return _surplus_ns(pairs, pairs)
+
+
+def _surplus_ns(before: Sequence[TimedPair], after: Sequence[TimedPair]) -> float:
+    usual = median(map(core_ns, before))
+    more = fmean(map(core_ns, after)) - usual
+    return more if more > SLACK * usual + SLACK_NS else 0.0
 
 
 def core_ns(pair: TimedPair) -> float:
@@ -63,8 +74,10 @@ def core_ns(pair: TimedPair) -> float:
 
 
 def charge(row: dict[str, Any], hidden_ns: float) -> None:
-    """Add it to the candidate's calls. Not at the high end: it may be less."""
-    base_ns = row["baseline_ms"] * 1e6
+    """Add it to the calls of a candidate that would be called faster. Not at the high end: it may be less."""
     point, low, high = row["speedup"]
+    if not hidden_ns or low <= 1:
+        return
+    base_ns = row["baseline_ms"] * 1e6
     row["speedup"] = [*(base_ns / (base_ns / each + hidden_ns) for each in (point, low)), high]
     row["prepared"] = f"{hidden_ns / 1e6:.3g} ms a call"

@@ -16,6 +16,8 @@ from bottega.judge.coverage import base_name
 MOST_KERNELS = 8
 LANES = 32
 WARPS_OF_AN_SM, BLOCKS_OF_AN_SM = 64, 32
+WIDTHS = (0, 1, 128, 256, 512)
+"""Of vectors, in bits, as `machine_code` counts them: 0 for scalars, 1 for vectors whose width the code does not tell."""
 NEAR = 1.3
 """Within this factor of a roof a kernel is bound by it."""
 FEW_THREADS = 0.6
@@ -53,15 +55,14 @@ def _of_cpu(raw: Mapping[str, Any], device: DeviceFacts) -> dict[str, Any]:
 
 
 def _counts(value: Any) -> dict[int, int]:
-    rows = value.items() if isinstance(value, dict) else ()
-    return {
-        int(width): count for width, count in rows if str(width).isdigit() and isinstance(count, int) and 0 <= count < 10**9
-    }
+    rows = value if isinstance(value, dict) else {}
+    counts = {width: rows.get(str(width)) for width in WIDTHS}
+    return {width: count for width, count in counts.items() if isinstance(count, int) and 0 <= count < 10**9}
 
 
 def _of_gpu(raw: Mapping[str, Any], device: DeviceFacts, seconds: float) -> dict[str, Any]:
-    rows = [row for row in raw.get("launches") or [] if _is_launch(row)][:MOST_KERNELS]
-    gaps = raw.get("gaps_us")
+    told, gaps = raw.get("launches"), raw.get("gaps_us")
+    rows = [row for row in told if _is_launch(row)][:MOST_KERNELS] if isinstance(told, list) else []
     return {
         "kernels": [_kernel(row, device) for row in rows],
         "gaps_us": round(float(gaps), 2) if isinstance(gaps, int | float) and 0 <= gaps < 1e9 else None,

@@ -142,6 +142,7 @@ def run_rounds(
                 candidate_unseen=mine.unseen_ns,
                 candidate_others=mine.others_ns,
                 cores=cores,
+                baseline_late=theirs.late_ns,
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))

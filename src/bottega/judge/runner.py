@@ -160,7 +160,7 @@ class Runner(InspectedWorker):
             self.ask_to_freeze()
             canary.apply()
             self.freeze(options.deadline(), asked=True)
-            stopped = max(ended, self.spent.stopped_at)  # until then it may work on
+            stopped, late_ns = max(ended, self.spent.stopped_at), 0  # until then it may work on
         else:
             received, ended = self._wait_for("done", nonce, canary, 0, options), time.perf_counter_ns()
             done, late_ns = self._freeze_watched(
@@ -207,6 +207,7 @@ class Runner(InspectedWorker):
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
             avoidable_ns=avoidable,
+            late_ns=late_ns,
             held_ns=options.call_hold_ns,
             input_specs=specs,
         )
@@ -283,7 +284,7 @@ class Runner(InspectedWorker):
     def _receive_event(self, event: str, nonce: int, options: CallOptions) -> Message:
         """The message that a call has `returned`, or its delivery is `done`. Raises `RunnerFailed` if either has failed."""
         message = self.listen(options.deadline())
-        for _ in range(MOST_COMPILATIONS):
+        for _ in range(MOST_COMPILATIONS if self.device != "cpu" else 0):  # only workers beside a GPU tell of it
             if message.get("compiling") != nonce:
                 break
             with options.released():

@@ -33,6 +33,8 @@ from bottega.sandbox.limits import Limits
 GRACE_SECONDS = 3.0
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time limit when it is opened."""
+MOST_OF_A_FACT = 1e18
+"""Bytes, and bytes a second."""
 TASK_SHARE_SECONDS = 240.0
 """What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
 
@@ -98,7 +100,7 @@ class Session:
             raise JudgeError(
                 f"{self.task.label}: the controller failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
             )
-        return evaluation
+        return {**evaluation, "facts": self.facts}
 
     def fitness(self) -> dict[str, Any]:
         self._wake()
@@ -175,7 +177,7 @@ class Session:
         try:
             self.channel = Channel(ours)
             self.sandboxes.append(self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], trusted=True))
-            payload = {"source": self.task.source, "settings": self.settings, "rates": self.machine.rates}
+            payload = {"source": self.task.source, "settings": self.settings}
             passed: list[int] = [payload_descriptor(pickle.dumps(payload))]
             for _ in names:
                 controller_end, worker_end = channel_pair()
@@ -198,8 +200,9 @@ class Session:
         if "opened" not in reply:
             raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))
         self._rest()
+        if not _are_facts(reply.get("facts")):
+            raise TaskError(f"{self.task.label}: its process says of itself what cannot be")
         self.facts = reply["facts"]
-        self.machine.rates = {"bytes_per_second": self.facts["bytes_per_second"]}
         if self.admission is not None and self.admitted is not None:
             self.admission.opened(self.admitted, self.facts)
 
@@ -250,6 +253,13 @@ class Session:
         except (ChannelClosed, ProtocolError):
             ended = self.sandboxes[0].wait(1.0) if self.sandboxes else None
             raise self._refused(_ending(ended)) from None
+
+
+def _are_facts(told: Any) -> bool:
+    """Whether these are facts to reckon with. The task's own code ran in the process that sent them."""
+    names = ("input_bytes", "output_bytes", "parameter_bytes", "bytes_per_second")
+    values = [told.get(name) for name in names] if isinstance(told, dict) else [None]
+    return all(isinstance(value, int | float) and 0 <= value < MOST_OF_A_FACT for value in values)
 
 
 def session_key(task: Task, settings: Settings) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from statistics import median
@@ -16,7 +17,7 @@ from bottega.judge.clocks import TimedPair, combine, is_shared
 from bottega.judge.evaluation_run import EvaluationRun
 from bottega.judge.heap import reserve_for
 from bottega.judge.inputs import InputSet
-from bottega.judge.prepared_work import PreparedWork, charge
+from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.trials import roundings
@@ -27,6 +28,8 @@ QUICK_WARM_UP_ROUNDS = 1
 DRAWN_AHEAD_BYTES = 256 << 20
 DISTURBED, DISTURBED_MS = 1.5, 0.05
 """A baseline that takes longer than so many times its time without the candidate was disturbed."""
+DISTURBED_BY_OTHERS, OTHERS_NS = 1.05, 100_000
+"""The same where others were seen on the GPU: for so many nanoseconds while the baseline, which leaves nothing behind, was being stopped."""
 CALLS_WITHOUT_CANDIDATE = 7
 ENDING_SECONDS = 2.0
 
@@ -87,6 +90,10 @@ class TimingStage:
                 doubted = rounds.pairs  # they count: forging must not discard rounds
         self._write_timing(rounds)
         found["violations"].extend(disturbed)
+        if context.device != "cpu":
+            return False
+        for name, row in found["timing"].items():
+            charge(row, amortised_ns(rounds.pairs[name]))
         prepared = self._suspect_prepared_work(rounds)
         if prepared is None:
             return False
@@ -94,9 +101,7 @@ class TimingStage:
         if self._is_decided_by(more):
             return True
         for name, row in found["timing"].items():
-            hidden_ns = prepared.hidden_ns(rounds.pairs[name], more.pairs[name], self._memory_rate)
-            if hidden_ns:
-                charge(row, hidden_ns)
+            charge(row, prepared.hidden_ns(rounds.pairs[name], more.pairs[name], self._memory_rate))
         return False
 
     def _rounds(
@@ -137,9 +142,9 @@ class TimingStage:
         return float(self.run.context.device_control.rates()["bytes_per_second"])
 
     def _suspect_prepared_work(self, rounds: Rounds) -> PreparedWork | None:
-        """On a CPU, before a candidate is called faster."""
+        """Before a candidate is called faster."""
         context, timing = self.run.context, self.run.found["timing"]
-        if context.device != "cpu" or all(row["speedup"][1] <= 1 for row in timing.values()):
+        if all(row["speedup"][1] <= 1 for row in timing.values()):
             return None
         candidate, eager, profile = self.run.runner, context.baselines["eager"], context.profile
         reserve = reserve_for(sum(arena.capacity for arena in candidate.arenas))
@@ -170,6 +175,13 @@ class TimingStage:
             }
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])
+        alone_ms, eager = self.run.context.profile.alone_ms, found["timing"].get("eager")
+        if self.run.context.device != "cpu" and alone_ms and eager:
+            slowdown = eager["baseline_ms"] / alone_ms
+            for name, pairs in rounds.pairs.items():
+                if others_worked(pairs):
+                    row = found["timing"][name]
+                    discount_slowdown(row, row["baseline_ms"] / slowdown, DISTURBED_BY_OTHERS)
 
     def time_without_candidate(self) -> None:
         """Before a candidate is called faster on a CPU: time the baseline again after the candidate's processes have ended. Whatever a
@@ -209,10 +221,16 @@ class TimingStage:
         return found
 
 
-def discount_slowdown(row: dict[str, Any], alone_ms: float) -> None:
+def others_worked(pairs: Sequence[TimedPair]) -> bool:
+    """Whether somebody else used the GPU right after the trusted baseline's calls, in most rounds, and so perhaps in them: a candidate that is being
+    built has the device too, and may be of one mind with the one that is timed."""
+    return median(pair.baseline_late for pair in pairs) > OTHERS_NS
+
+
+def discount_slowdown(row: dict[str, Any], alone_ms: float, most: float = DISTURBED) -> None:
     """Where a baseline was much slower beside the candidate than without it, scale the speedup down by that factor."""
     beside_ms = row["baseline_ms"]
-    if beside_ms <= DISTURBED * alone_ms + DISTURBED_MS:
+    if beside_ms <= most * alone_ms + DISTURBED_MS:
         return
     point, low, high = row["speedup"]
     low *= alone_ms / beside_ms

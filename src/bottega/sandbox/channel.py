@@ -39,8 +39,10 @@ class ProtocolError(Exception):
 class Channel:
     """One end of a connection. `receive` returns whole messages or raises one of the three exceptions above."""
 
-    def __init__(self, end: socket.socket, spins: int = 0, takes_descriptors: bool = True):
+    def __init__(self, end: socket.socket, spins: int = 0, takes_descriptors: bool = True, largest: int = MAX_FRAME_BYTES):
         self.socket = end
+        self.largest = largest
+        """Bytes of a message that is received."""
         self.takes_descriptors = takes_descriptors
         """A channel from a hostile process takes none: a flood of them would use up this process's own."""
         self.spins = spins
@@ -52,8 +54,10 @@ class Channel:
         """File descriptors that arrived and were not claimed yet."""
 
     @classmethod
-    def from_descriptor(cls, descriptor: int, spins: int = 0, takes_descriptors: bool = True) -> Channel:
-        return cls(socket.socket(fileno=descriptor), spins, takes_descriptors)
+    def from_descriptor(
+        cls, descriptor: int, spins: int = 0, takes_descriptors: bool = True, largest: int = MAX_FRAME_BYTES
+    ) -> Channel:
+        return cls(socket.socket(fileno=descriptor), spins, takes_descriptors, largest)
 
     def send(self, message: Message, descriptors: Sequence[int] = (), deadline: float | None = None) -> None:
         """A hostile process may leave messages unread until the buffer is full: send to it with a `deadline`."""
@@ -76,7 +80,7 @@ class Channel:
         """The next message, waiting until `deadline` on the monotonic clock."""
         length = self._take(_HEADER.size, deadline)
         (size,) = _HEADER.unpack(length)
-        if size > MAX_FRAME_BYTES:
+        if size > self.largest:
             raise ProtocolError(f"a message of {size} bytes")
         body = self._take(size, deadline)
         try:

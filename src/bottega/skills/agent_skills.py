@@ -82,7 +82,7 @@ def skill_markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
 def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     """The card as a page for people and models."""
     parts = [f"# {skill.name.replace('_', ' ')}", skill.intent, "## Where it applies", skill.anchor, "## When it is sound"]
-    asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.stated if text != NOTHING_MORE]
     asked += [f"- other optimisations: {text}" for text in [relations_text(skill.relations)] if text]
     parts.append("\n".join(asked) or "Nothing more is needed.")
     # A fence longer than any in the example, so that none ends it early.

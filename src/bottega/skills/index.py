@@ -33,7 +33,7 @@ from bottega.languages import index_bit
 from bottega.skills.query import Query
 from bottega.skills.store import SkillStore
 
-FORMAT = 2
+FORMAT = 3
 """Raised when documents or analysis change: an index of another format is built anew."""
 POINTER = "current.json"
 TERMS = 24
@@ -42,6 +42,8 @@ LEAST = 0.1
 
 _STATE_BITS = {SkillState.PROPOSED: 1, SkillState.ADMITTED: 2, SkillState.RETIRED: 4}
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
+CONDITIONAL = 1 << 60
+"""The card has typed conditions, which its body tells."""
 
 
 class Found(NamedTuple):
@@ -273,7 +275,7 @@ def _document(row: int, body: dict[str, Any]) -> tantivy.Document:
         bits |= bits_of(language=language)
     for device in body["devices"]:
         bits |= bits_of(device=device)
-    document.add_unsigned("bits", bits)
+    document.add_unsigned("bits", bits | (CONDITIONAL if body.get("applies_to") else 0))
     document.add_unsigned("scope", scope_number(body["scope"]))
     head, text = described(body)
     document.add_text("head", head)

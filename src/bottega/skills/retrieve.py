@@ -1,20 +1,24 @@
 """Retrieval: the best cards for a query that pass a filter.
 
 The index is asked for more than is wanted and the filter looks at what came; only when too few pass is it asked again for
-more. That is exact, and keeps the common case to one short walk over the posting lists.
+more. That is exact, and keeps the common case to one short walk over the posting lists. Typed conditions are checked here, by code: a model
+follows a card for other sizes all the same.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import DEVICES, Skill, SkillState
+from bottega.core.skill import DEVICES, AppliesTo, Skill, SkillState
+from bottega.core.workload import Workload
 from bottega.languages import kernel_languages
-from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
+from bottega.skills.conditions import unmet
+from bottega.skills.index import CONDITIONAL, Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
 from bottega.skills.store import SkillStore
 from bottega.skills.validation import SCOPE
@@ -29,6 +33,8 @@ class Filter:
     device: str | None = None
     scope: str | None = None
     """A family's cards and the general ones with `family/NAME`; only general ones with `general`."""
+    workload: Callable[[], Workload] | None = field(default=None, compare=False)
+    """Of the task that cards are sought for; called when a card with typed conditions is met. None: there is no task, and they are not checked."""
 
     def __post_init__(self) -> None:
         known = [language.name for language in kernel_languages()]
@@ -65,7 +71,7 @@ def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filt
     limit = k * OVERSAMPLE
     while True:
         found = index.search(query, limit, at)
-        passed = only.passing(found)
+        passed = _applying(store, only.passing(found), only.workload)
         # Among equal scores the limit cuts anywhere: enough were seen when the last one wanted is better than the last one seen.
         if len(found) < limit or (len(passed) >= k and passed[k - 1].score > found[-1].score):
             break
@@ -75,11 +81,28 @@ def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filt
     return _read(store, passed[:k], at)
 
 
-def _read(store: SkillStore, found: list[Found], at: int | None) -> list[Hit]:
-    """The cards themselves, from the truth; a row that was replaced since is left out."""
+def _applying(store: SkillStore, found: list[Found], workload: Callable[[], Workload] | None) -> list[Found]:
+    """Without cards whose typed conditions do not hold."""
+    some = [part.row for part in found if part.bits & CONDITIONAL] if workload is not None else []
+    if not some or workload is None:
+        return found
+    given, bodies = workload(), _bodies(store, some)
+    with store.sound():
+        failing = {
+            row for row, body in bodies.items() if unmet(AppliesTo.from_json(json.loads(body["body"])["applies_to"]), given)
+        }
+    return [part for part in found if part.row not in failing]
+
+
+def _bodies(store: SkillStore, rows: list[int]) -> dict[int, sqlite3.Row]:
     # One argument, however many rows: SQLite takes some thousands of them at most.
     query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"
-    rows = store.rows(query, json.dumps([part.row for part in found]))
-    bodies = {row["row"]: row["body"] for row in rows if row["valid_to"] is None or at is not None}
+    return {row["row"]: row for row in store.rows(query, json.dumps(rows))}
+
+
+def _read(store: SkillStore, found: list[Found], at: int | None) -> list[Hit]:
+    """The cards themselves, from the truth; a row that was replaced since is left out."""
+    rows = _bodies(store, [part.row for part in found])
+    bodies = {number: row["body"] for number, row in rows.items() if row["valid_to"] is None or at is not None}
     with store.sound():
         return [Hit(Skill.from_json(json.loads(bodies[part.row])), part.score) for part in found if part.row in bodies]

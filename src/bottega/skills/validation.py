@@ -21,6 +21,7 @@ from pydantic import (
 
 from bottega.core.errors import CardError
 from bottega.core.skill import CARD_SCHEMA, Skill, SkillState
+from bottega.core.workload import KINDS, LAYOUTS, SIZES
 from bottega.languages import kernel_languages
 from bottega.skills.advice_lint import lazy_advice
 
@@ -79,6 +80,30 @@ class _Relations(BaseModel):
     conflicts: Annotated[list[Feature], Field(max_length=12)] = []
 
 
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w .+-]*$", max_length=64), Readable]
+Several = Annotated[list[Word], Field(max_length=16)]
+LARGEST = 2**62
+
+
+class _AppliesTo(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    devices: Several = []
+    dtypes: Several = []
+    operators: Several = []
+    kinds: Annotated[list[Literal[*KINDS]], Field(max_length=16)] = []  # type: ignore[valid-type]
+    layouts: Annotated[list[Literal[*LAYOUTS]], Field(max_length=16)] = []  # type: ignore[valid-type]
+    sizes: dict[Literal[*SIZES], list[int]] = {}  # type: ignore[valid-type]
+
+    @field_validator("sizes")
+    @classmethod
+    def _ranges(cls, sizes: dict[str, list[int]]) -> dict[str, list[int]]:
+        for name, ends in sizes.items():
+            if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= LARGEST:
+                raise ValueError(f"{name} is a range: two numbers, the least and the most")
+        return sizes
+
+
 class _Provenance(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -107,6 +132,7 @@ class CardData(BaseModel):
     effect: Annotated[str, _between(5, 400), Readable]
     failures: Annotated[list[Annotated[str, _between(5, 400), Readable]], Field(min_length=1, max_length=6)]
     relations: _Relations = _Relations()
+    applies_to: _AppliesTo = _AppliesTo()
     provenance: _Provenance = _Provenance()
     version: Annotated[int, Field(ge=1, le=2**31, strict=True)] = 1
     state: SkillState = SkillState.PROPOSED

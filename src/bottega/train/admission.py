@@ -7,9 +7,10 @@ disk. Whoever opens the run next finishes what a kill left undone, so there are 
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from typing import Any
 
 from bottega.backbone.client import Client
 from bottega.backbone.reply import NoServerError
+from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.workload import workload_of
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill, SkillState
@@ -27,6 +31,7 @@ from bottega.episodes.context import seed_of
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases
 from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.conditions import unmet
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
@@ -122,7 +127,7 @@ def admit(
     tried_tasks: set[str] = set()
     for key, (skill, task) in homes.items():
         twin = duplicates_of(library, skill) if library is not None else []
-        siblings = siblings_of(task, inputs.tasks, config.skills.siblings)
+        siblings = siblings_of(task, inputs.tasks, config.skills.siblings, _applying(skill, inputs.device))
         if twin:
             known += 1
             decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
@@ -151,15 +156,20 @@ def admit(
     return Admission(rewards, staged, sum(map(len, proposals.values())), len(wanted), len(passed), known, tuple(undecided))
 
 
-def siblings_of(task: Task, tasks: Sequence[Task], count: int) -> list[Task]:
-    """The tasks that share most tags with it, the nearest behind it where several do."""
+def _applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:
+    """Whether a card would be offered for a task: where its typed conditions do not hold it is not tried either."""
+    return lambda task: not skill.applies_to or not unmet(skill.applies_to, workload_of(shared_tracer().trace(task), device))
+
+
+def siblings_of(task: Task, tasks: Sequence[Task], count: int, fits: Callable[[Task], bool] = lambda task: True) -> list[Task]:
+    """The fitting tasks that share most tags with it, the nearest behind it where several do."""
     place = next((number for number, other in enumerate(tasks) if other.id == task.id), 0)
 
     def rank(number: int) -> tuple[int, int]:
         return -len({*task.tags} & {*tasks[number].tags}), (number - place) % len(tasks)
 
     others = {tasks[number].id: tasks[number] for number in sorted(range(len(tasks)), key=rank) if tasks[number].id != task.id}
-    return list(others.values())[:count]
+    return list(itertools.islice(filter(fits, others.values()), count))
 
 
 def _rules(config: Config) -> Rules:

@@ -23,13 +23,13 @@ WITHOUT_EFFECT: dict[Stage, dict[str, str]] = {
         "data.batch_tokens": "an update takes all that the step's rollouts came to; rollout.tasks, schemes and samples say how much that is",
         "data.batch_rows": "an update takes all that the step's rollouts came to; rollout.tasks, schemes and samples say how much that is",
         "data.epochs": "an RL run is as long as data.steps says",
-        "data.held_out": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
+        "data.held_out": "it has no rows; data.validation names tasks",
         "data.roles": "ablations.roles says which roles are trained",
-        "log.eval_every": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
-        "log.eval_rows": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
+        "log.eval_rows": "it has no rows; all tasks of data.validation are answered",
     },
     "sft": {
         "data.tasks": "its rows come from --data",
+        "data.validation": "data.held_out says which rows are kept for it",
         "log.stop_on_alarm": "alarms are RL's",
         "checkpoint.step_logs": "nothing is drawn and judged",
         **dict.fromkeys(

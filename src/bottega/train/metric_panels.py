@@ -35,6 +35,12 @@ RL_PANELS: tuple[Panel, ...] = (
     ("Seconds of a step", "By stage.", ("seconds/rollout", "seconds/gate", "seconds/training"), "stacked"),
     ("Memory, GiB", "The peak so far.", ("memory_gib",), "exact"),
 )  # fmt: skip
+VALIDATION_PANELS: tuple[Panel, ...] = (
+    ("Validation", "Tasks that are never trained on, answered without chance: right, and at least as fast as the baseline; "
+     "with_skills: with what the selector picked.", ("correct", "fast_1", "with_skills/correct", "with_skills/fast_1"), "exact"),
+    ("Validation: speedup of right kernels", "Against the baseline of the reward.", ("speedup", "with_skills/speedup"), "exact"),
+)  # fmt: skip
+"""Of RL, drawn from what is measured as `eval`."""
 SFT_PANELS: tuple[Panel, ...] = (
     ("Loss", "Of a learned token, in training.", ("nll",), "lines"),
     ("Gradient", "Before the bound.", ("gradient",), "lines"),

@@ -60,6 +60,7 @@ from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOK
 from bottega.train.settings import Config
 from bottega.train.stages import episode_settings_of, own_answers, stage_of
 from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
+from bottega.train.validation import is_due, validation_metrics, validation_settings
 
 STEPS = 100
 """Of a run that does not say."""
@@ -72,7 +73,15 @@ class Learning:
     step: int
 
 
-RlEvent = Event | TrainingStarted | Learning | PhaseStatus
+@dataclass(frozen=True)
+class Validating:
+    """Tasks that are never trained on are answered now."""
+
+    version: int
+    """Of the weights."""
+
+
+RlEvent = Event | TrainingStarted | Learning | Validating | PhaseStatus
 """May be told from any thread."""
 
 
@@ -114,7 +123,10 @@ def train(
         open_things.callback(ahead.close, lambda rolled: rolled.log.close())
         with Metrics(journal, config.log) as metrics:
             for step in range(begin + 1, run.steps + 1):
-                values, note = run.learn(ahead.take(step))
+                rolled = ahead.take(step)
+                if rolled.validated is not None:
+                    metrics.measured("eval", *rolled.validated)
+                values, note = run.learn(rolled)
                 metrics.measured("train", step, values, note)
                 wrong = alarms([event.values for event in run.history() if event.step <= step])
                 for told in wrong:
@@ -126,6 +138,8 @@ def train(
                     run.export()
                     journal.write(RunEnded(ending, {"step": step}))
                     return RlFinished(folder, step, run.steps, values, ending)
+            if run.inputs.validation:
+                metrics.measured("eval", *run.validate(asyncio.run))
         run.export()
         last = run.history()[-1].values if run.history() else {}
         journal.write(RunEnded("all steps taken", {"steps": run.steps}))
@@ -142,6 +156,8 @@ class RolledStep:
     client: TimedClient
     judge: TimedJudge
     watch: Stopwatch
+    validated: tuple[int, dict[str, float]] | None = None
+    """The version of the weights that were validated before it, and what came out."""
 
 
 @dataclass
@@ -176,6 +192,8 @@ class RlRun:
         """The last step that was learned from: the version of the newest weights."""
         self.shares: dict[str, float] = {}
         """Of each task that was drawn the share of its kernels that were right, last time."""
+        self.validated = -1
+        """The last version of the weights that was validated."""
         self.busy = BusyShares()
         self.backbone = open_engine(config, loaded, self.learner, folder)
         self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
@@ -192,6 +210,8 @@ class RlRun:
         with watch.stage("weights"):
             self._show()
         begun()
+        due = bool(self.inputs.validation) and is_due(self.backbone.policy_version, self.validated, self.config.log.eval_every)
+        validated = self.validate(wait) if due else None
         client = TimedClient(TokenClient(self.backbone, self.config.rollout.thinking_tokens), watch)
         judge = TimedJudge(self.inputs.judge, watch)
         log = EpisodeJournal(self.directory.step(number))
@@ -214,7 +234,20 @@ class RlRun:
         except BaseException:
             log.close()
             raise
-        return RolledStep(number, rollouts, log, client, judge, watch)
+        return RolledStep(number, rollouts, log, client, judge, watch, validated)
+
+    def validate(self, wait: Wait) -> tuple[int, dict[str, float]]:
+        """The version of the weights, and how they do on tasks that are never trained on."""
+        self._show()
+        version, given = self.backbone.policy_version, self.inputs
+        with EpisodeJournal(self.directory.validation(version)) as log:
+            log.listeners.append(self.on_event)
+            self.on_event(Validating(version))
+            client = TokenClient(self.backbone, self.config.rollout.thinking_tokens)
+            context = EpisodeContext(client, given.judge, self.library, given.prompts, given.device, log, shared=self.phases)
+            found = wait(roll_out(context, given.validation, validation_settings(self.settings), version))
+        self.validated = version
+        return version, validation_metrics(found.episodes, self.reward, self.reading)
 
     def learn(self, rolled: RolledStep) -> tuple[dict[str, float], str]:
         """A step's figures, and what a reader must know of it."""
@@ -323,9 +356,11 @@ class RlRun:
         self.keeping.load(saved, self.learner)
         self.learned = saved.step
         self.shares = dict(saved.state.get("shares", {}))
-        told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
+        told = (event.step for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("eval/"))
+        self.validated = max((version for version in told if version <= saved.step), default=-1)
+        published = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
         if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
-            self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))
+            self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, published, "finished after a restart"))
         return saved.step
 
     def history(self) -> list[Measured]:

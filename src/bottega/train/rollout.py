@@ -30,12 +30,13 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
 from bottega.languages import default_language, use_language
-from bottega.tasks.load import load_tasks
+from bottega.tasks.load import LoadedTasks, load_tasks
 from bottega.train.rewards.selection import turn_rewards
 from bottega.train.rewards.verdict_reader import Reward, judged
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
 from bottega.train.stopwatch import Judges
+from bottega.train.validation import require_unseen
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class RlInputs:
     """Where the judge is."""
     problems: tuple[str, ...] = ()
     """Tasks that cannot be used, one line each."""
+    validation: tuple[Task, ...] = ()
+    """Tasks that are never trained on."""
 
     @property
     def digest(self) -> str:
@@ -68,10 +71,9 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
     if host is not LOCAL:
         judge_device = kind_of(judge_device)  # which GPU of this machine the model has says nothing there
-    found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
-    if not found.tasks:
-        told = "; ".join(problem.message for problem in found.problems[:3])
-        raise UsageError(f"data.tasks = {list(config.data.tasks)}: names no task that can be used{': ' + told if told else ''}")
+    found = _tasks("tasks", config.data.tasks, judge_device)
+    validation = _tasks("validation", config.data.validation, judge_device) if config.data.validation else LoadedTasks(())
+    require_unseen(found.tasks, validation.tasks)
     baselines = ("eager", "compile") if config.reward.name == "milestones" else (config.reward.baseline,)
     with host.judge(
         judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout
@@ -87,8 +89,17 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
             language=language.name,
             fingerprint=host.fingerprint(judge_device),
             host=host,
-            problems=tuple(problem.message for problem in found.problems),
+            problems=tuple(problem.message for problem in (*found.problems, *validation.problems)),
+            validation=validation.tasks,
         )
+
+
+def _tasks(key: str, sources: Sequence[str], device: str) -> LoadedTasks:
+    found = load_tasks(sources, size="cpu" if device == "cpu" else "gpu")
+    if not found.tasks:
+        told = "; ".join(problem.message for problem in found.problems[:3])
+        raise UsageError(f"data.{key} = {list(sources)}: names no task that can be used{': ' + told if told else ''}")
+    return found
 
 
 LEAST_DIFFERENCE = 0.02

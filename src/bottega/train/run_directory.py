@@ -3,6 +3,7 @@
 config.json      kind and settings
 events.jsonl     every figure; reports and displays read this
 steps/000001/    one step's own log: every answer with its tokens, every verdict; kept as long as a checkpoint may need it
+validation/      one log for each time that the validation tasks were answered
 tokenizer/       of the model that an RL run began with
 library/         the run's copy of the skill library
 proofs/          every proposal that the gate tried, with its evidence
@@ -28,7 +29,7 @@ from bottega.train.config import Stage, refuse_without_effect
 from bottega.train.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
-TOKENIZER = "tokenizer"
+TOKENIZER, VALIDATION = "tokenizer", "validation"
 FREE_TO_CHANGE = (
     "checkpoint.",
     "log.",
@@ -66,6 +67,9 @@ class RunDirectory:
 
     def step(self, number: int) -> Path:
         return self.folder / STEPS / f"{number:06}"
+
+    def validation(self, version: int) -> Path:
+        return self.folder / VALIDATION / f"{version:06}"
 
     def drop_steps(self, before: int) -> None:
         """Remove the logs of earlier steps. Called when no checkpoint is left from which they would be walked again, so it does not matter

@@ -82,6 +82,8 @@ class DataSettings(Section):
     """Learn these roles' rows only, in SFT; in RL `ablations.roles`."""
     tasks: tuple[str, ...] = ("builtin",)
     """Where RL takes its tasks from."""
+    validation: tuple[str, ...] = ()
+    """Tasks that RL is validated on every `log.eval_every` steps, and never trained on: answered without chance, one rollout each."""
     seed: int = 0
     """Of the order of rows and tasks, and of sampling."""
 
@@ -346,7 +348,7 @@ class CheckpointSettings(Section):
 
 class LogSettings(Section):
     eval_every: Positive = 100
-    """Steps of SFT after which held-out rows are looked at."""
+    """Steps after which SFT looks at held-out rows, and RL at the tasks of `data.validation`."""
     eval_rows: Positive = 256
     """Held-out rows that are looked at, at most."""
     tensorboard: bool = True

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2**30
 """Of one update by IPC, which holds a copy in the dtype that is sent."""
+EARLY_SECONDS = 0.5
+"""Within them a server says that it refuses an update; the broadcast would wait for it for ever."""
 UPDATE, FINISH = "/update_weights", "/finish_weight_update"
 
 
@@ -148,13 +150,19 @@ class NcclTransfer:
             if unreached:
                 return failed | unreached | self.send([each for each in able if each not in unreached], version)
         listed = {"update_info": described(self._weights(), self._dtype)}
-        with ThreadPoolExecutor(len(able)) as pool:
-            asked = {server: pool.submit(_post, server, UPDATE, listed) for server in able}
-            early = wait(asked.values(), timeout=0.1).done  # a request that was refused would have the broadcast wait for ever
-            if not any(each.exception() for each in early):
-                for _, value in self._weights():
-                    self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
-        failed |= {server: str(error) for server, each in asked.items() if (error := each.exception()) is not None}
+        pool = ThreadPoolExecutor(len(able))
+        asked = {server: pool.submit(_post, server, UPDATE, listed) for server in able}
+        early = wait(asked.values(), timeout=EARLY_SECONDS).done
+        refused = [server for server, each in asked.items() if each in early and each.exception()]
+        if not refused:
+            for _, value in self._weights():
+                self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
+        pool.shutdown(wait=not refused)
+        for server, each in asked.items():
+            if refused and server not in refused:
+                failed[server] = f"waits for a broadcast that {refused[0].address} refused to take part in: start it anew"
+            elif (error := each.exception()) is not None:
+                failed[server] = str(error)
         if failed:
             self._members = []
         return failed | at_each([each for each in able if each not in failed], end_update)

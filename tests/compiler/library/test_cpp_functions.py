@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 
 import pytest
@@ -67,6 +68,35 @@ def test_every_part_compiles_alone_with_what_it_needs() -> None:
     whole = with_functions(f'extern "C" int64_t same(int64_t x) {{ return x; }}\n#if 0\n{hidden}\n#endif\n')
     assert all(function.text in whole for function in calls.values()) and cpp_parts()["vec"].text in whole
     assert cpp(whole).same(3) == 3
+
+
+def test_a_vector_fits_a_register() -> None:
+    source = with_functions('extern "C" int64_t wide() { return sizeof(load(nullptr)) <= __BIGGEST_ALIGNMENT__; }\n')
+    assert cpp(source).wide() == 1
+
+
+ERRORS = {"exp": 1e-7, "expm1": 2e-7, "tanh": 3e-7, "sigmoid": 2e-7, "erf": 4e-7, "sin": 4e-7, "cos": 4e-7, "log": 3e-7}
+"""Of fp32, against fp64, over the values below; relative where the value is larger than one."""
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_functions_that_vectorise_are_right_to_the_last_bits_and_never_divide_by_a_number(name: str) -> None:
+    text = cpp_parts()[f"{name}_simd"].text
+    assert not re.search(r"[a-z)] / \d", text)
+    loop = f"for (int64_t i = 0; i < count; ++i) y[i] = {name}_simd(x[i]);"
+    library = cpp(
+        with_functions(f'#include <cstdint>\nextern "C" void f(const float* x, float* y, int64_t count) {{ {loop} }}')
+    )
+    x = torch.linspace(-12, 12, 40_001)
+    x = x.abs() + 0.01 if name == "log" else x
+    y = torch.empty_like(x)
+    library.f(x, y, x.numel())
+    exact = getattr(torch, name)(x.double())
+    assert ((y - exact).abs() / exact.abs().clamp(min=1)).max() <= ERRORS[name]
+    odd = torch.tensor([float("nan"), float("inf"), -float("inf")])
+    ends = torch.empty_like(odd)
+    library.f(odd, ends, 3)
+    torch.testing.assert_close(ends, getattr(torch, name)(odd), equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.trusted import NOTE, TRUSTED_VERSION
 from bottega.judge.trusted.evaluation import TrustedEvaluation
 from bottega.judge.trusted.judge import TrustedJudge
+from bottega.judge.trusted.process import TrustedBatch
 from bottega.judge.trusted.shared_device import SharedDevice
 from bottega.judge.trusted.task import TrustedTask, sum_of_words
 
@@ -247,3 +249,74 @@ class ModelNew(nn.Module):
     assert found["wrong"].outcome is Outcome.INCORRECT and "times 1.5" in found["wrong"].diagnosis
     assert found["illegal"].outcome is Outcome.RUNTIME_ERROR and "illegal memory access" in found["illegal"].diagnosis
     assert found["right"].coverage["share"] is None or found["right"].coverage["share"] > 0.5
+
+
+BEFORE = """\
+import json, os, struct, threading, time
+links = {}
+for name in os.listdir("/proc/self/fd"):
+    if os.path.islink(f"/proc/self/fd/{name}"):
+        links[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+"""
+LOCKS = "assert not any('bottega-leases' in link for link in links.values()), links\n"
+WORKS_ON = """
+place = os.path.join(os.environ["BOTTEGA_BUILD_DIR"], "mark")
+os.makedirs(os.environ["BOTTEGA_BUILD_DIR"], exist_ok=True)
+def work():
+    file = os.open(place, os.O_WRONLY | os.O_CREAT, 0o644)
+    while True:
+        os.pwrite(file, str(time.monotonic_ns()).encode(), 0)
+        time.sleep(0.001)
+threading.Thread(target=work, daemon=True).start()
+"""
+FORGES = """
+body = json.dumps(MESSAGE).encode()
+for number, link in links.items():
+    if link.startswith("socket:"):
+        os.write(number, struct.pack("<I", len(body)) + body)
+"""
+
+
+@pytest.mark.rotates
+def test_a_foreign_kernel_has_no_lock_and_stands_still_between_batches() -> None:
+    hostile = Candidate(BEFORE + LOCKS + WORKS_ON + FAST.source, "cpp", "works on")
+    with TrustedJudge("cpu", workers=1, timeout=60, require_sandbox=True) as judge:
+        found, problems = judged(judge, [hostile, FAST])
+        assert problems == [] and found["works on"].correct and found["fast"].correct
+        mark = Path(judge._cache) / "build" / "mark"
+        seen = mark.read_text()
+        with Lease(open_lease("cpu")).exclusive():
+            time.sleep(0.3)
+            assert mark.read_text() == seen
+        (worker,) = judge._idle
+        assert judged(judge, [FAST])[0]["fast"].correct and judge._idle == [worker]
+        assert mark.read_text() != seen, "it goes on with the next batch"
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"verdict": 5, "candidate": "x"},
+        {"verdict": {"outcome": "faster", "times_ms": {"candidate": "long"}}, "candidate": "x"},
+        {"stage": [], "candidate": []},
+        {"done": {"overwritten": "x"}},
+        {"device_broken": [], "report": 7},
+        {"error": 3, "candidate": None},
+        {"no_memory": "somebody"},
+    ],
+)
+def test_what_a_foreign_kernel_says_for_its_worker_breaks_nothing(message: dict[str, object]) -> None:
+    forged = Candidate(BEFORE + FORGES.replace("MESSAGE", repr(message)) + FAST.source, "cpp", "forges")
+    with TrustedJudge("cpu", workers=1, timeout=60, require_sandbox=True) as judge:
+        judged(judge, [forged])
+        assert judged(judge, [FAST])[0]["fast"].correct
+
+
+def test_a_foreign_batch_ends_however_often_it_says_something() -> None:
+    batch = TrustedBatch(TASK, [FAST], Settings(timeout=1.0, task_timeout=1.0), lambda *_: None, lambda _: None)
+    batch.bound()
+    latest = batch.latest
+    for _ in range(100):
+        batch.take({"stage": "waiting", "candidate": ""})
+    assert batch.deadline() == latest

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional
 
 from bottega.compiler.call_names import self_text
-from bottega.compiler.kernel import FunctionCall, PythonText
+from bottega.compiler.kernel import RECURRENT_CELLS, FunctionCall, PythonText
+from bottega.compiler.lowering import recurrence
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
 from bottega.compiler.trace import Ref
@@ -48,13 +49,12 @@ TORCH = frozenset(
 METHODS = {"repeat": "repeat", "unfold": "unfold"}
 GROUPED = {"_grouped_mm": ("self", "mat2", "offs"), "grouped_mm_fallback": ("input", "weight", "offs")}
 """Products of groups of rows with a matrix each, by torch and by transformers, and what they call their operands."""
-RECURRENT = frozenset(("gru", "lstm", "rnn_tanh", "rnn_relu"))
 OPERATORS = (
     TORCH
     | FUNCTIONAL
     | set(METHODS)
     | set(GROUPED)
-    | RECURRENT
+    | set(RECURRENT_CELLS)
     | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
 )
 
@@ -69,7 +69,9 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         buffer = scope.fresh(spec.shape, spec.dtype, f"_{number}" if number else "")
         names.append(buffer.name)
         results.append(LoweredTensor(marked(buffer), spec.dtype))
-    scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names)))
+    call = _special(scope, tuple(names)) or call_of(scope, tuple(names))
+    pieces = recurrence.layers(scope, tuple(names), call.arguments[1:]) if scope.node.operator in RECURRENT_CELLS else ()
+    scope.state(None, call, pieces=pieces)
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 
 
@@ -94,7 +96,7 @@ def own_overload(scope: LoweringScope, results: tuple[str, ...]) -> FunctionCall
 def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | None:
     operator = scope.node.operator
     origin = (operator,)
-    if operator in RECURRENT:
+    if operator in RECURRENT_CELLS:
         x = scope.operand("input")
         if not scope.node.module:
             raise scope.refuse("outside of a module")

@@ -47,7 +47,11 @@ def with_library_function(scope: LoweringScope, statements: list[Statement], cal
             prefix == "F" or call.function in JOINING
         ):  # a method's arguments may not be its function's
             call = replace(call, text=f"{prefix}.{call_texts.text}", looks=call_texts.looks)
-    return [*statements[:place], Statement(found.kernel, call, _library_call(scope, found, calls)), *statements[place + 1 :]]
+    return [
+        *statements[:place],
+        replace(found, call=call, library_call=_library_call(scope, found, calls)),
+        *statements[place + 1 :],
+    ]
 
 
 def lower(scope: LoweringScope, calls: Mapping[str, str]) -> LoweredTensor | None:

@@ -38,6 +38,8 @@ class Statement:
     call: FunctionCall | None = None
     library_call: FunctionCall | None = None
     """A call of the kernel library that does the same."""
+    pieces: tuple[Kernel, ...] = ()
+    """Kernels and calls that do the same together, for the backends that write recurrences."""
 
 
 @dataclass
@@ -153,8 +155,14 @@ class LoweringScope:
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return LoweredTensor(result, dtype)
 
-    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, library_call: FunctionCall | None = None) -> None:
-        self.statements.append(Statement(kernel, call, library_call))
+    def state(
+        self,
+        kernel: Kernel | None,
+        call: FunctionCall | None = None,
+        library_call: FunctionCall | None = None,
+        pieces: tuple[Kernel, ...] = (),
+    ) -> None:
+        self.statements.append(Statement(kernel, call, library_call, pieces))
 
     def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""

@@ -8,7 +8,7 @@ from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.data.settings import JudgeStage
 from bottega.data.stored_verdicts import StoringJudge
-from bottega.data.teacher_pool import InProcessTeacherPool, ProcessTeacherPool, TeacherPool, TeacherSpec
+from bottega.data.teacher_pool import InProcessTeacherPool, SandboxTeacherPool, TeacherPool, TeacherSpec
 from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_host import LOCAL, DeviceHost
@@ -19,7 +19,7 @@ EPISODES = "episodes"
 
 def compiler_pool_for(teacher: str, stage: JudgeStage) -> TeacherPool:
     """A teacher that needs no judge while it works."""
-    return ProcessTeacherPool(COMPILERS.get(teacher) or TeacherSpec(teacher), stage.teachers, stage.teacher_timeout)
+    return SandboxTeacherPool(COMPILERS.get(teacher) or TeacherSpec(teacher), stage.teachers, stage.teacher_timeout)
 
 
 def family_of(teacher: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError
 from bottega.core.event import Judged
+from bottega.core.foreign_text import one_line
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import RunAttempt, final_key, spread
 from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts_of
@@ -27,6 +28,8 @@ ENTRY = "bottega.episodes.delivery.probe:main"
 
 
 MOST = 3
+MOST_PROBLEMS, LONGEST_PROBLEM = 16, 600
+LONGEST_GUARD_US = 1e9
 
 
 @dataclass(frozen=True)
@@ -110,23 +113,32 @@ async def choose_final(
             )
         except TaskError as error:
             tried = {"problems": [str(error)]}
-        if tried["problems"]:
+        problems = problems_of(tried)
+        if problems:
             settled.retrials.append(
                 RefusedKernel(
                     attempt,
-                    f"as a module in place of the original: {'; '.join(map(str, tried['problems']))}",
+                    f"as a module in place of the original: {'; '.join(problems)}",
                     settings.baseline if faster else "eager",
                 )
             )
             continue
-        guard_us = round(float(tried.get("guard_us", 0.0)), 1)
-        finding = FinalKernel(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
+        guard_us = round(tried.get("guard_us", 0.0), 1)
+        finding = FinalKernel(attempt, file, verdict, one_line(str(tried.get("refused", "")), LONGEST_PROBLEM), guard_us)
         if faster:
             settled.finding, settled.beats_eager = finding, None
             break
         settled.beats_eager = finding
         settled.retrials.append(RefusedKernel(attempt, again_in_words(verdict, settings.baseline)))
     return settled
+
+
+def problems_of(tried: dict[str, Any]) -> list[str]:
+    """What the process said in which the delivered file was tried. The kernel ran there: what is no answer of ours is a problem too."""
+    problems, guard_us = tried.get("problems"), tried.get("guard_us", 0.0)
+    if not isinstance(problems, list) or not isinstance(guard_us, int | float) or not 0 <= guard_us < LONGEST_GUARD_US:
+        return ["what was told of it cannot be read"]
+    return [one_line(str(problem), LONGEST_PROBLEM) for problem in problems[:MOST_PROBLEMS]]
 
 
 def surely_beats(verdict: Verdict, baseline: str) -> bool:

@@ -50,7 +50,8 @@ class TrustedJudge:
         timeout: float = TIMEOUT_SECONDS,
         require_sandbox: bool = False,
     ) -> None:
-        """`require_sandbox`: for kernels that are not our own. The machine is safe from them then; what they say of themselves is not."""
+        """`require_sandbox`: for kernels that are not our own. The machine and others' verdicts are safe from them then; what they say of
+        themselves is not."""
         if workers < 1:
             raise UsageError("the trusted judge needs at least one worker")
         if not is_here(device):
@@ -131,7 +132,8 @@ class TrustedJudge:
             if failure.kind == "error":
                 self.errors.append(failure.trace)
                 lost = 1 if suspect is not None else len(others)
-                on_problem(f"the trusted judge failed on {lost} kernels: {failure.trace.strip().splitlines()[-1][:200]}")
+                last = (failure.trace.strip().splitlines() or [""])[-1][:200]
+                on_problem(f"the trusted judge failed on {lost} kernels: {last}")
                 batches.insert(0, others if suspect is not None else [])
             elif failure.stage == "profiling":  # more likely the profiler's fault than the candidate's
                 self._profiles = False
@@ -193,7 +195,7 @@ class TrustedJudge:
             spare = self._idle.pop() if fresh and self._started >= self.workers and self._idle else None
         if spare is not None:
             self._stop(spare)
-        worker = TrustedProcess(self._machine, self.settings, self.workers, self._cache)
+        worker = TrustedProcess(self._machine, self.settings, self.workers, self._cache, foreign=self.require_sandbox)
         with self._lock:
             self._started += 1
         return worker
@@ -202,7 +204,7 @@ class TrustedJudge:
         with self._lock:
             self.replaced["inputs overwritten"] += int(batch.seconds.pop("overwritten", 0))
             self.seconds.update(batch.seconds)
-            if not self._closed and worker.tasks < TASKS_EACH:
+            if worker.rests and not self._closed and worker.tasks < TASKS_EACH:
                 self._idle.append(worker)
                 return
         self._stop(worker)

@@ -66,7 +66,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
         torch.cuda.set_per_process_memory_fraction(min(0.9, MEMORY_FACTOR / arguments["workers"]))
         ones = torch.ones(16, 16, device=device)
         (ones @ ones).sum().item()
-    worker = TrustedWorker(channel, settings, device, lease, timed)
+    worker = TrustedWorker(channel, settings, device, lease, timed, arguments["foreign"])
     channel.send({"ready": True})
     try:
         worker.serve()
@@ -75,8 +75,12 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
 
 
 class TrustedWorker:
-    def __init__(self, channel: Channel, settings: Settings, device: str, lease: Lease, timed: int) -> None:
+    def __init__(
+        self, channel: Channel, settings: Settings, device: str, lease: Lease, timed: int, foreign: bool = False
+    ) -> None:
+        """`foreign`: the judge holds the device for this process, and is told when it is to be held alone."""
         self.channel, self.settings, self.device, self.lease = channel, settings, device, lease
+        self.foreign = foreign
         self.sharing = SharedDevice(lease, self._report_stage)
         self.sharing.watch_compilers()
         self.control = DeviceControl(device)
@@ -92,8 +96,9 @@ class TrustedWorker:
         gc.freeze()
 
     def serve(self) -> None:
-        with self.lease.exclusive():
-            self.control.rates()
+        if not self.foreign:
+            with self.lease.exclusive():
+                self.control.rates()
         while True:
             begun = time.monotonic()
             self.channel.receive()
@@ -182,6 +187,9 @@ class TrustedWorker:
     def _time(self, opened: TrustedTask, correct: Sequence[TrustedEvaluation], rounds: int) -> None:
         self._report_stage("waiting")
         begun = time.monotonic()
+        if self.foreign:
+            self.channel.send({"alone": True})
+            self.channel.receive()
         with self.lease.exclusive():
             self._report_stage("timing")
             locked = time.monotonic()

@@ -126,7 +126,7 @@ def card_view(run: OpenRun, asked: Asked, links: Links) -> Html:
         ("What it changes", card.effect),
         ("What goes wrong", "\n".join(card.failures)),
     ]
-    sound = [(kind.replace("_", " "), text) for kind, text in card.conditions.items()]
+    sound = [(kind.replace("_", " "), text) for kind, text in card.stated]
     sound += [("other optimisations", text) for text in [relations_text(card.relations)] if text]
     return joined(
         el("p", card.intent, cls="big"),

@@ -15,7 +15,7 @@ from bottega.service.dashboard.page import Asked, Links, pages, tree, warned
 from bottega.service.dashboard.reading import list_at, number_at, text_at, whole_at
 from bottega.service.dashboard.search_tree import KernelNode, kernel_nodes, line_to
 from bottega.service.dashboard.search_view import kernel_table
-from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, matching
+from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, VALIDATION_PANELS, matching
 
 SMOOTHED = 60
 SHOWN = ("reward", "reward_best", "correct", "fast_1", "coverage", "junk", "entropy", "loss", "nll", "gradient")
@@ -43,6 +43,10 @@ def curves(kind: str, runs: Sequence[tuple[str, Sequence[EventRow], Sequence[Eve
     for title, _, names, _ in RL_PANELS if kind == "rl" else SFT_PANELS:
         series = [each for label, steps, _ in runs for each in _series(steps, names, label if len(runs) > 1 else "")]
         found.append(svg(Plot(title, series, x="step")))
+        if title == "Reward":
+            for name, _, wanted, _ in VALIDATION_PANELS:
+                seen = [each for label, _, rows in runs for each in _series(rows, wanted, label if len(runs) > 1 else "")]
+                found.append(svg(Plot(name, seen, x="step")))
         if title == "Loss":
             held = [each for label, _, rows in runs for each in _series(rows, ("nll", "*/nll"), label if len(runs) > 1 else "")]
             found.append(svg(Plot("Held-out loss", held, x="step")))

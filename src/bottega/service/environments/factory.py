@@ -101,7 +101,9 @@ class SessionFactory:
         return SummariserSession(task, self.terms, asked)
 
     def offered(self, task: Task) -> list[Skill]:
-        return retrieve(self.library, task, self.terms.settings, self.library.version) if self.library is not None else []
+        if self.library is None:
+            return []
+        return retrieve(self.library, task, self.terms.settings, self.terms.device, self.library.version)
 
     def task_of(self, row: Mapping[str, Any]) -> Task:
         """A row of a data set: `source` is a task's text, `task` a name for it or a reference such as builtin:star_relu."""

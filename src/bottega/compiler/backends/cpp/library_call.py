@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.compiler.kernel import FunctionCall, PythonText
-from bottega.compiler.lowering.calls import RECURRENT
+from bottega.compiler.kernel import RECURRENT_CELLS, FunctionCall, PythonText
 from bottega.compiler.view import View
 
-_OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "rot90", *RECURRENT))
+_OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "rot90", *RECURRENT_CELLS))
 """Operators whose results need not be contiguous, which kernels after them rely on."""
 
 

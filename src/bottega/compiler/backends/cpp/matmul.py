@@ -14,7 +14,7 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import VECTOR
+from bottega.compiler.library.cpp.vectors import PANEL, VECTOR
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
@@ -180,9 +180,10 @@ def _memory(o: Operands) -> str:
 
 
 def _packed(o: Operands) -> list[str]:
-    """The right operand in panels of two vectors, six rows of the left against each, the tail applied to the tile."""
+    """The right operand in panels of a few vectors, six rows of the left against each, the tail applied to the tile."""
     function = o.function
     function.prelude.add("vector", VECTOR)
+    function.prelude.add("panel", PANEL)
     wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines")
     n = {name: function.fresh(name, f"{name}_") for name in wishes}
     n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
@@ -190,11 +191,11 @@ def _packed(o: Operands) -> list[str]:
     at = f"{n['start']} + {n['j']}"
     packing = [
         head(depth),
-        indent(f"for (int64_t {n['j']} = 0; {n['j']} < WIDE; ++{n['j']})", 1),
-        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
+        indent(f"for (int64_t {n['j']} = 0; {n['j']} < BROAD; ++{n['j']})", 1),
+        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * BROAD + {n['j']}] =", 2),
         indent(f"    {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
     ]
-    start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
+    start = f"const int64_t {n['start']} = {n['p']} * BROAD;"
     left = function.pointer(o.left.buffer)
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
     step = o.depth.step(o.left)
@@ -206,22 +207,22 @@ def _packed(o: Operands) -> list[str]:
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
     tile = [
         start,
-        f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];",
+        f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
         f"const {_memory(o)}* {n['lines']}[HIGH];",
         f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
-        f"vec {n['sum']}[HIGH][2] = {{}};",
+        f"vec {n['sum']}[HIGH][ACROSS] = {{}};",
         head(depth) + " {",
         "  #pragma GCC unroll 6",
-        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {{",
-        f"    {n['sum']}[{n['m']}][0] += {value} * {n['panel']}[2 * {depth.index}];",
-        f"    {n['sum']}[{n['m']}][1] += {value} * {n['panel']}[2 * {depth.index} + 1];",
-        "  }",
+        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
+        "    #pragma GCC unroll 3",
+        f"    for (int64_t {n['j']} = 0; {n['j']} < ACROSS; ++{n['j']})",
+        f"      {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['panel']}[ACROSS * {depth.index} + {n['j']}];",
         "}",
-        f"float {n['tile']}[HIGH][WIDE];",
+        f"float {n['tile']}[HIGH][BROAD];",
         f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",
         f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + HIGH, {row.size}); ++{row.index}) {{",
         "  #pragma omp simd",
-        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + WIDE, {column.size}); ++{column.index})",
+        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + BROAD, {column.size}); ++{column.index})",
         *(
             indent(line, 1)
             for line in block(o.results(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]"))
@@ -232,9 +233,9 @@ def _packed(o: Operands) -> list[str]:
     rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += HIGH) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
     work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
-    declared = [f"const int64_t {n['panels']} = ({column.size} + WIDE - 1) / WIDE;"]
+    declared = [f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
-        f"std::vector<vec> {n['packed']}({n['panels']} * {depth.size} * 2);",
+        f"std::vector<vec> {n['packed']}({n['panels']} * {depth.size} * ACROSS);",
         f"float* {n['pack']} = reinterpret_cast<float*>({n['packed']}.data());",
     ]
     batches = math.prod(axis.length for axis in o.batch)

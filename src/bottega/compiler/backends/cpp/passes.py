@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.planner_passes import OWN_RECURRENCE
 
 PASSES: tuple[CompilerPass, ...] = (
+    CompilerPass(
+        OWN_RECURRENCE,
+        "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
+        "Multiply the inputs of all steps at once and walk the steps ({origin}) in one kernel, with the recurrent weights packed for registers.",
+    ),
     CompilerPass(
         "simd_functions",
         "The kernel applies exp, expm1, log, log1p, tanh, sigmoid, erf, sin or cos in fp32.",

@@ -13,11 +13,12 @@ from bottega.compiler.backends.cpp.map import write_map
 from bottega.compiler.backends.cpp.matmul import write_product
 from bottega.compiler.backends.cpp.module import NativeLanguage, WrittenFunction, write_module
 from bottega.compiler.backends.cpp.pool import write_pool
+from bottega.compiler.backends.cpp.recurrence import write_recurrence
 from bottega.compiler.backends.cpp.row_space import row_space
 from bottega.compiler.backends.cpp.rows import write_along
 from bottega.compiler.backends.cpp.scan import write_scan
 from bottega.compiler.build_step import Refusal
-from bottega.compiler.kernel import Attention, Convolution, Kernel, Map, Pool, Product, RowProgram, Scan
+from bottega.compiler.kernel import Attention, Convolution, Kernel, Map, Pool, Product, Recurrence, RowProgram, Scan
 from bottega.compiler.library.cpp.functions import headers
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
@@ -41,6 +42,7 @@ WRITERS: dict[type, Callable[[FunctionWriter, Any], list[str]]] = {
     Pool: write_pool,
     Scan: write_scan,
     Attention: write_attention,
+    Recurrence: write_recurrence,
 }
 
 

@@ -1,12 +1,19 @@
 """The scalar functions that a file defines for itself, each only where it is used.
 
-libm's functions keep a loop scalar. The ones here are polynomials without branches, so that the compiler makes vectors of them;
-their coefficients are those of the plain series, which after reduction of the argument are as good as fitted ones in fp32.
+libm's functions keep a loop scalar. The ones here are polynomials without branches, so that the compiler makes vectors of them, and
+without divisions by constants, which it would not turn into products: a division takes as long as ten of the other steps.
 """
 
 from __future__ import annotations
 
-EXP_SERIES = "1.f + r * (1.f + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))))"
+_REDUCED = """const float t = VALUE * 1.44269504f + 12582912.f, n = t - 12582912.f;  // the nearest whole number, by rounding
+  const float r = (VALUE - n * 0.693359375f) + n * 2.12194440e-4f;"""
+_SERIES = "r * (0.499999933f + r * (0.166665191f + r * (0.0416684057f + r * (0.00836889919f + r * 0.00138142221f))))"
+_POWER = """int32_t bits;
+  std::memcpy(&bits, &t, 4);
+  bits = int32_t(uint32_t(bits) << 23) + 0x3f800000;
+  float power;
+  std::memcpy(&power, &bits, 4);"""
 
 FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "widen": (
@@ -70,27 +77,22 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "exp_simd": (
         f"""static inline float exp_simd(float x) {{  // 2^n * e^r
-  const float c = x < -87.f ? -87.f : x > 88.f ? 88.f : x, n = std::floor(c * 1.44269504f + 0.5f);
-  const float r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-  const float p = {EXP_SERIES};
-  const int32_t bits = (int32_t(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, 4);
+  {_REDUCED.replace("VALUE", "x")}
+  const float p = 1.f + r * (1.f + {_SERIES});
+  {_POWER}
   const float e = x < -87.f ? 0.f : p * power;
   return x > 88.f ? INFINITY : e;
 }}""",
         (),
     ),
     "expm1_simd": (
-        """static inline float expm1_simd(float x) {  // 2^n * (e^r - 1) + (2^n - 1)
-  const float c = x < -87.f ? -87.f : x > 88.f ? 88.f : x, n = std::floor(c * 1.44269504f + 0.5f);
-  const float r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-  const float p = r * (1.f + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))));
-  const int32_t bits = (int32_t(n) + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, 4);
+        f"""static inline float expm1_simd(float x) {{  // 2^n * (e^r - 1) + (2^n - 1)
+  const float c = x < -87.f ? -87.f : x;
+  {_REDUCED.replace("VALUE", "c")}
+  const float p = r * (1.f + {_SERIES});
+  {_POWER}
   return x > 88.f ? INFINITY : p * power + (power - 1.f);
-}""",
+}}""",
         (),
     ),
     "tanh_simd": (
@@ -105,13 +107,14 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("exp_simd",),
     ),
     "erf_simd": (
-        """static inline float erf_simd(float x) {
-  const float a = std::fabs(x), z = x * x, t = 1.f / (1.f + 0.3275911f * a);
-  const float p = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
-  const float series = 1.f - z * (1 / 3.f - z * (1 / 10.f - z * (1 / 42.f - z * (1 / 216.f - z / 1320.f))));
-  return a < 0.5f ? 1.12837917f * x * series : std::copysign(1.f - p * exp_simd(-z), x);
+        """static inline float erf_simd(float x) {  // x P(x^2) / Q(x^2)
+  const float low = x < -4.f ? -4.f : x, c = low > 4.f ? 4.f : low, z = c * c;
+  const float p = -1.60960333e-2f + z * (-2.95459981e-3f + z * (-7.3499063e-4f + z * (-5.69250639e-5f +
+                  z * (-2.10102402e-6f + z * (2.77068142e-8f - z * 2.72614226e-10f)))));
+  const float q = -1.42647391e-2f + z * (-7.37332917e-3f + z * (-1.68282697e-3f + z * (-2.13374055e-4f - z * 1.45660718e-5f)));
+  return c * p / q;
 }""",
-        ("exp_simd",),
+        (),
     ),
     "log_simd": (
         """static inline float log_simd(float x) {  // exponent * ln 2 + 2 atanh((m - 1) / (m + 1)), m in [0.7, 1.4]
@@ -121,7 +124,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
   float m;
   std::memcpy(&m, &mantissa, 4);
   const float u = (m - 1.f) / (m + 1.f), z = u * u;
-  const float y = e * 0.693147181f + 2.f * u * (1.f + z * (1 / 3.f + z * (1 / 5.f + z * (1 / 7.f + z / 9.f))));
+  const float y = e * 0.693147181f + 2.f * u * (1.f + z * (1 / 3.f + z * (1 / 5.f + z * (1 / 7.f + z * (1 / 9.f)))));
   return x > 0.f ? (x == INFINITY ? x : y) : (x == 0.f ? -INFINITY : NAN);
 }""",
         (),
@@ -137,7 +140,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         """static inline float sin_simd(double x) {  // x = n pi + r
   const double n = std::floor(x * 0.31830988618379067 + 0.5);
   const float r = float(x - n * 3.14159265358979324), z = r * r;
-  const float s = r * (1.f - z / 6.f * (1.f - z / 20.f * (1.f - z / 42.f * (1.f - z / 72.f * (1.f - z / 110.f)))));
+  const float s = r * (1.f - z * (1 / 6.f - z * (1 / 120.f - z * (1 / 5040.f - z * (1 / 362880.f - z * (1 / 39916800.f - z * (1 / 6227020800.f)))))));
   return n * 0.5 == std::floor(n * 0.5) ? s : -s;
 }""",
         (),
@@ -150,7 +153,8 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 """By name: the text, TYPE being the type it is used at, and the functions it needs before it."""
 
 HEADERS = {"std::min": "algorithm", "std::max": "algorithm", "std::fill": "algorithm", "std::memcpy": "cstring",
-           "std::memset": "cstring", "std::vector": "vector", "omp_get": "omp.h", "_mm": "immintrin.h"}  # fmt: skip
+           "std::memset": "cstring", "std::vector": "vector", "std::swap": "utility", "std::copy": "algorithm",
+           "omp_get": "omp.h", "_mm": "immintrin.h"}  # fmt: skip
 _MATHS = ("INFINITY", "NAN", "std::")
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 VECTOR = """#ifdef __AVX512F__
 typedef float vec __attribute__((vector_size(64)));
-#else
+#elif defined(__AVX__)
 typedef float vec __attribute__((vector_size(32)));
+#else
+typedef float vec __attribute__((vector_size(16)));
 #endif
 constexpr int64_t LANES = sizeof(vec) / 4, WIDE = 2 * LANES, HIGH = 6;"""
+"""A vector wider than the machine's is kept in memory and not in registers, which makes a tile ten times as slow."""
+PANEL = "constexpr int64_t ACROSS = LANES == 4 ? 3 : 2, BROAD = ACROSS * LANES;"
+"""Of a matrix product: 18 sums of short vectors, or 12 of long ones, are enough to keep two units busy and fit the registers."""
 LOAD = """static inline vec load(const float* p) {
   vec v;
   std::memcpy(&v, p, sizeof v);

@@ -1,0 +1,39 @@
+"""Whether a card's typed conditions hold for a workload. What cannot be known does not hold: such a card is not offered."""
+
+from __future__ import annotations
+
+import re
+
+from bottega.core.device import DeviceFacts
+from bottega.core.skill import AppliesTo
+from bottega.core.workload import Operation, Workload
+
+
+def unmet(conditions: AppliesTo, workload: Workload) -> str:
+    """Why they do not hold, in a few words; empty where they hold."""
+    if conditions.devices and workload.device is not None and not any(
+        _is_device(name, workload.device) for name in conditions.devices
+    ):  # fmt: skip
+        return f"for {' or '.join(conditions.devices)}, and the device is {workload.device.name} ({workload.device.arch})"
+    asks = conditions.dtypes or conditions.operators or conditions.kinds or conditions.layouts or conditions.sizes
+    if asks and not any(_holds(conditions, operation) for operation in workload.operations):
+        return f"no operation of the task is as it asks: {' '.join(conditions.told.values())}"
+    return ""
+
+
+def _holds(asked: AppliesTo, operation: Operation) -> bool:
+    named = not (asked.operators or asked.kinds) or operation.operator in asked.operators or operation.kind in asked.kinds
+    return (
+        named
+        and (not asked.dtypes or operation.dtype in asked.dtypes)
+        and (not asked.layouts or operation.layout in asked.layouts)
+        and all(low <= operation.sizes.get(size, -1) <= high for size, (low, high) in asked.sizes.items())
+    )
+
+
+def _is_device(name: str, device: DeviceFacts) -> bool:
+    """An architecture's name, or words of the model's name in a row: `NVIDIA A100` is `NVIDIA A100-SXM4-80GB`, and `H20` is not `H200`."""
+    if name.lower() in device.arch.lower().split():
+        return True
+    wanted, words = (re.findall(r"[a-z0-9]+", text.lower()) for text in (name, device.name))
+    return any(words[at : at + len(wanted)] == wanted for at in range(len(words) - len(wanted) + 1)) if wanted else False
