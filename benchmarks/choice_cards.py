@@ -16,7 +16,9 @@ from choice_places import STRIDED, Place
 from choice_tasks import FUSED, SweepTask
 
 from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, AnswerChange, changed
-from bottega.core.skill import NOTHING_MORE, Conditions, Provenance, Skill
+from bottega.core import workload
+from bottega.core.skill import NOTHING_MORE, AppliesTo, Conditions, Provenance, Skill
+from bottega.core.workload import KINDS, LAST_AXIS, OTHER_AXIS
 
 Range = tuple[int, int]
 LONGEST_INTENT = 160
@@ -24,6 +26,8 @@ LAUNCHES = {
     ELEMENTS: "Launch elementwise kernels", ROWS: "Launch kernels that hold several rows", ROW: "Launch kernels with one row a program",
     SWEEP: "Launch kernels that sweep a row in blocks", OTHER: "Launch the other kernels",
 }  # fmt: skip
+ROW_LAUNCHES = (ROWS, ROW, SWEEP)
+KIND_OF_LAUNCH = {ELEMENTS: workload.ELEMENTWISE, OTHER: workload.OTHER, **dict.fromkeys(ROW_LAUNCHES, workload.ROW)}
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,28 @@ class ChoiceCard:
             re.findall(r"[a-z0-9]+", f"{_short(self.functions)} {' '.join(self.dtypes)} {self.device.split()[-1]}".lower())
         )
         digits = hashlib.sha256(f"{said} {sorted(self.ranges.items())} {self.choice}".encode()).hexdigest()[:6]
-        return f"{said[:57]}_{digits}"
+        return f"{said[:57].rstrip('_')}_{digits}"
 
     @property
     def where(self) -> str:
         sizes = [f"{low} to {high} {size}" for size, (low, high) in self.ranges.items()]
         return f"{_short(self.functions)}, {', '.join(sizes) or 'any size'}"
+
+    @property
+    def applies_to(self) -> AppliesTo:
+        """What the task's call graph must show: of a launch the operations that are such launches."""
+        bare = [name.removesuffix(STRIDED).removeprefix(f"{FUSED} of ") for name in self.functions]
+        kinds = [KIND_OF_LAUNCH.get(name, name) for name in bare]
+        strided = [name for name in self.functions if name.endswith(STRIDED)]
+        along = () if not {*bare} & {*ROW_LAUNCHES} else (OTHER_AXIS,) if strided else (LAST_AXIS,)
+        return AppliesTo(
+            devices=(self.device,),
+            dtypes=self.dtypes,
+            operators=tuple(name for name in kinds if name not in KINDS),
+            kinds=tuple(dict.fromkeys(name for name in kinds if name in KINDS)),
+            layouts=along,
+            sizes=self.ranges,
+        )
 
     @property
     def technique(self) -> str:
@@ -94,6 +114,7 @@ class ChoiceCard:
             example=self.technique,
             effect=self.effect[:400],
             failures=("Elsewhere, on another device or for other sizes, the rule's own choice is as fast or faster.",),
+            applies_to=self.applies_to,
             provenance=self.provenance,
         )  # fmt: skip
 
@@ -112,7 +133,7 @@ def answer_with(task: SweepTask, places: Mapping[str, Place], cards: Sequence[Ch
 def _short(functions: Sequence[str]) -> str:
     """Of many functions what their names begin with: `max_pool or avg_pool`."""
     kinds = functions if len(functions) < 4 else dict.fromkeys(re.sub(r"(\d+d| of .*)$", "", name) for name in functions)
-    return " or ".join(kinds)
+    return " or ".join(kinds).replace(f" or {FUSED} of ", " or ")
 
 
 def _tag(text: str) -> str:

@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 from choice_cards import ChoiceCard
 from choice_distil import is_held_out
-from choice_places import Place, places_of
+from choice_places import Place, fused_place, places_of
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import DTYPES, FUSED
 
@@ -121,8 +121,7 @@ def measurements(known: Mapping[str, Mapping[str, Place]], rows: Iterable[Row]) 
     for row in rows:
         if not row.get("rule_ms") or not row.get("eager_ms"):
             continue
-        fused = Place(FUSED, f"{FUSED} of {row['family'].split(' ')[-1]}", {})
-        places = {**known[row["task"]], FUSED: fused}
+        places = known[row["task"]]
         for variant in row["variants"]:
             if variant["ms"] and variant.get("eager") and variant["place"] in places:
                 over = (row["eager_ms"] / row["rule_ms"], row["eager_ms"] / variant["ms"])
@@ -137,10 +136,11 @@ def measurements(known: Mapping[str, Mapping[str, Place]], rows: Iterable[Row]) 
 def findings(measured: Sequence[Measured], device: str) -> list[Finding]:
     """All that were chosen, by one half and by the other; `Finding.survives` says which the other half bears out."""
     swapped = {CHOOSING: CONFIRMING, CONFIRMING: CHOOSING, SET_ASIDE: SET_ASIDE}
-    return [*_chosen(measured, device), *_chosen([replace(one, part=swapped[one.part]) for one in measured], device)]
+    return [*chosen(measured, device), *chosen([replace(one, part=swapped[one.part]) for one in measured], device)]
 
 
-def _chosen(measured: Sequence[Measured], device: str) -> list[Finding]:
+def chosen(measured: Sequence[Measured], device: str) -> list[Finding]:
+    """By the half that chooses alone."""
     functions = dict.fromkeys(one.place.function for one in measured)
     roots = [group for group in GROUPS if any(name in functions for name in group)]
     roots += [tuple(name for name in functions if name.startswith(FUSED))]
@@ -238,7 +238,7 @@ def main(
     cards: Annotated[Path | None, typer.Option(help="Write what is kept as cards to this file.")] = None,
 ) -> None:
     rows = rows_of(folder / RESULTS)
-    measured = list(measurements({one.id: places_of(one) for one in tasks_of(folder)}, rows))
+    measured = list(measurements({one.id: {**places_of(one), **fused_place(one)} for one in tasks_of(folder)}, rows))
     found = findings(measured, device_of(rows))
     print("\n".join(table(found)))
     if cards is not None:

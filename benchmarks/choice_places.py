@@ -9,19 +9,21 @@ from __future__ import annotations
 import ast
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from choice_tasks import CLASS, SweepTask
+from choice_tasks import CLASS, FUSED, SweepTask
 
 from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, launch_kind
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.library.choices import product_size
+from bottega.compiler.workload import sizes_of, workload_of
+from bottega.core.workload import ATTENTION, CONVOLUTION, PRODUCT, Operation
 
-PRODUCTS = ("linear", "matmul", "mm", "bmm")
 LAUNCHES = (ELEMENTS, ROWS, ROW, SWEEP, OTHER)
+HEAVY = (PRODUCT, CONVOLUTION, ATTENTION)
 STRIDED = " along another axis"
 """Behind the kind of a launch whose rows are not contiguous."""
 
@@ -38,25 +40,30 @@ class Place:
 
 def places_of(task: SweepTask) -> dict[str, Place]:
     """By the changes' name of the place."""
-    names = dict.fromkeys(change.place for change in task.variants)
-    launches = _launches(task.answer[task.answer.index(CLASS) :], recorded(task.source))
-    found = {name: launches.get(name) if name in LAUNCHES else _of_call(name) for name in names}
+    names, graph = dict.fromkeys(change.place for change in task.variants), recorded(task.source)
+    launches = _launches(task.answer[task.answer.index(CLASS) :], graph)
+    operations = workload_of(graph).operations
+    found = {name: launches.get(name) if name in LAUNCHES else _of_call(name, operations) for name in names}
     return {name: place for name, place in found.items() if place is not None and place.sizes}
 
 
-def _of_call(name: str) -> Place:
-    """`linear 512x1024 4096x1024`."""
+def fused_place(task: SweepTask) -> dict[str, Place]:
+    """Of the answer whose heavy operators are kernels of its own: the operation that moves most bytes. By its name in the sweep's table."""
+    heavy = [one for one in workload_of(recorded(task.source)).operations if one.kind in HEAVY]
+    if not heavy:
+        return {}
+    largest = max(heavy, key=lambda one: one.sizes["bytes"])
+    return {FUSED: Place(FUSED, f"{FUSED} of {largest.kind}", dict(largest.sizes))}
+
+
+def _of_call(name: str, operations: Sequence[Operation]) -> Place:
+    """`linear 512x1024 4096x1024`. Along which axis a call works its shapes do not tell: that is the call graph's."""
     function, *texts = name.split(" ")
     shapes = [tuple(map(int, text.split("x"))) if text else () for text in texts]
-    size = product_size(function, shapes) if function in PRODUCTS else None
-    if size is not None:
-        return Place(name, function, dict(zip(("rows", "columns", "depth", "batch"), size)))
-    sizes = {"elements": math.prod(shapes[0])}
-    if function.startswith("conv") and len(shapes) > 1:
-        sizes |= {"channels": shapes[1][0], "depth": math.prod(shapes[1][1:])}
-    else:
-        sizes["columns"] = shapes[0][-1] if shapes[0] else 1
-    return Place(name, function, sizes)
+    elements = math.prod(shapes[0])
+    rows = (one for one in operations if one.operator == function and one.layout and one.sizes["elements"] == elements)
+    sizes = next((dict(one.sizes) for one in rows), None)
+    return Place(name, function, sizes_of(function, shapes) if sizes is None else sizes)
 
 
 def _launches(text: str, graph: CallGraph) -> dict[str, Place]:

@@ -66,5 +66,6 @@ def test_a_finding_is_a_card_that_a_library_takes_with_trials_of_tasks_that_did_
 def test_the_cards_that_are_kept_with_the_sweep_come_into_a_library_as_proposed(tmp_path: Path) -> None:
     library = Library(tmp_path / "library")
     done = import_file(library, Path(choice_findings.__file__).parent / "choice_sweep_h200" / "cards.jsonl")
-    assert not done.refused and len(done.cards.names) == 3 and done.trials == 19
-    assert all(library.get(name).state == "proposed" for name in done.cards.names)
+    assert not done.refused and len(done.cards.names) == 6 and done.trials == 57
+    cards = [library.get(name) for name in done.cards.names]
+    assert all(card.state == "proposed" and card.applies_to.devices == (DEVICE,) for card in cards)

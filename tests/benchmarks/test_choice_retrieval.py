@@ -1,0 +1,117 @@
+"""Ways to choose a card are scored by what was measured of its advice, with cards of the other half of the tasks alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from choice_card_rows import HERE, PROCESSORS
+from choice_cards import ChoiceCard
+from choice_findings import CONFIRMING, Measured
+from choice_places import Place
+from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
+from choice_tasks import SweepTask, built
+
+from bottega.core.device import DeviceFacts
+from bottega.core.task import Task
+from bottega.core.workload import LAST_AXIS, OTHER_AXIS
+from bottega.skills.conditions import unmet
+
+SOURCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.max_pool1d(x, 2)
+
+
+def get_inputs():
+    return [torch.randn(64, 32, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+FAST, SLOW = "block=512, warps=8", "block=256, warps=4"
+
+
+@pytest.fixture(scope="module")
+def made() -> SweepTask:
+    task = built(
+        Task(SOURCE.replace("COLUMNS", "128"), "max_pool1d"), "pooling", "float32", "single", 1, ("max_pool1d",), "x", 10
+    )
+    assert task is not None
+    return task
+
+
+@pytest.fixture
+def one(made: SweepTask) -> Measurements:
+    (place,) = {change.place for change in made.variants if change.place.startswith("max_pool1d")}
+    tried = [{"place": place, "label": FAST, "ms": 0.5}, {"place": place, "label": SLOW, "ms": 2.0}]
+    return read_task(made, {"rule_ms": 1.0, "gain": 2.0, "variants": tried})
+
+
+def pool_card(choice: str, low: int, high: int, **changes: Any) -> ChoiceCard:
+    card = ChoiceCard(HERE, ("max_pool1d",), ("float32",), {"columns": (low, high)}, choice, ("max_pool1d", "pooling"))
+    return replace(card, **changes)
+
+
+def test_the_card_whose_conditions_hold_is_chosen_and_its_variant_counts(one: Measurements) -> None:
+    cards = [
+        pool_card(SLOW, 1024, 4095),
+        pool_card(SLOW, 1024, 2047, tags=("max_pool1d", "pooling", "cuda")),
+        pool_card(FAST, 64, 255),
+    ]
+    (found,) = gains([one], cards)
+    assert found[CHECKED] == found[ORACLE] == 2.0 and found[NONE] is None
+    assert found[WRONG] == 0.5, "the other choice at the same place, with the conditions holding"
+    (found,) = gains([one], cards[:2])
+    assert found[CHECKED] is None and found[BM25] == 0.5, "BM25 alone offers a card for other sizes, and it is followed"
+
+
+def test_advice_that_the_task_has_no_variant_for_changes_nothing(one: Measurements) -> None:
+    (found,) = gains([one], [pool_card("block=2048, warps=2", 64, 255)])
+    assert found[CHECKED] is None and found[BM25] is None
+
+
+def test_a_card_for_another_device_is_not_offered(one: Measurements) -> None:
+    (found,) = gains([one], [pool_card(FAST, 64, 255, device="NVIDIA A100")])
+    assert found[CHECKED] is None and found[BM25] == 2.0
+    elsewhere = replace(one.workload, device=DeviceFacts("cuda", "NVIDIA A100", *PROCESSORS["NVIDIA A100"], 0.0))
+    (found,) = gains([replace(one, workload=elsewhere)], [pool_card(FAST, 64, 255, device="NVIDIA A100")])
+    assert found[CHECKED] == 2.0
+
+
+def test_cards_come_of_one_half_alone() -> None:
+    some = [
+        Measured(str(number), CONFIRMING, Place("row", "row", {"columns": 64}), "float32", f"warps={half_of(str(number)) + 1}", "n",
+                 (1.0, 1.5 + number / 1000), (0.98, 1.02))
+        for number in range(60)
+    ]  # fmt: skip
+    assert {card.choice for card in cards_of(some, 0, HERE)} == {"warps=1"}
+    assert {card.choice for card in cards_of(some, 1, HERE)} == {"warps=2"}
+
+
+def test_conditions_of_a_launch_are_those_of_its_operations() -> None:
+    rows = ChoiceCard(
+        HERE, ("rows along another axis",), ("bfloat16",), {"columns": (2, 31)}, "rows_of=512, warps=1"
+    ).applies_to
+    assert (rows.kinds, rows.layouts, rows.operators, rows.devices) == (("row",), (OTHER_AXIS,), (), (HERE,))
+    assert ChoiceCard(HERE, ("row",), ("float32",), {}, "warps=1").applies_to.layouts == (LAST_AXIS,)
+    fused = ChoiceCard(HERE, ("structure of product", "structure of convolution"), ("float32",), {}, "own").applies_to
+    assert fused.kinds == ("product", "convolution") and not fused.layouts and not fused.operators
+
+
+def test_the_table_counts_what_changes_nothing_as_the_rule(one: Measurements) -> None:
+    found = [*gains([one], [pool_card(FAST, 64, 255)]), *gains([one], [pool_card(FAST, 1, 2)])]
+    lines = list(table(found))
+    assert any(line.startswith(f"| {CHECKED} | 1.414 ") and "1 of 2" in line for line in lines)
+    assert any(line.startswith(f"| {CHECKED} over {BM25} | 0.707 ") for line in lines)
+
+
+def test_a_finding_holds_where_it_was_won(one: Measurements) -> None:
+    (place,) = one.places.values()
+    low = {name: (size, size) for name, size in place.sizes.items()}
+    assert not unmet(pool_card(FAST, 0, 0, ranges=low).applies_to, one.workload)
