@@ -1,6 +1,6 @@
 """Makes the zeros of nine outputs in one call of nine. The median of its calls is quick, and their sum takes as long as ever.
 
-Judge 12 called it faster, 42 times, in one verdict of four.
+Judge 12 called it faster, 42 times, in one verdict of four with outputs of 128 MB.
 """
 # task: marked_rows
 # expect: slower,same,ambiguous
