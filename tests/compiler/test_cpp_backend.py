@@ -107,3 +107,32 @@ def test_a_technique_that_does_not_apply_changes_nothing() -> None:
     for technique in PASSES:
         if technique.name != "grain_threshold":
             assert write(plan, frame_of(task), frozenset({technique.name})) == plain
+
+
+def test_what_a_row_of_a_tile_shares_is_computed_before_its_loop_and_a_padding_of_nothing_is_no_copy() -> None:
+    source = module(
+        "F.relu(self.n(self.c(F.pad(x, (0, 0, 0, 0)))))",
+        "torch.randn(2, 8, 9, 10)",
+        init="self.c = nn.Conv2d(8, 12, 1, bias=False); self.n = nn.BatchNorm2d(12).eval()",
+    )
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    rows = text[text.index("float tile[") :]
+    assert "std::sqrt" in rows[: rows.index("#pragma omp simd")] and "std::sqrt" not in rows[rows.index("#pragma omp simd") :]
+    assert "F.pad" not in text
+    _check(source, ALL, 3)
+
+
+def test_large_results_are_given_back_after_their_last_use() -> None:
+    source = module(
+        "F.gelu(self.g(F.gelu(self.f(x)))) + x",
+        "torch.randn(130, 130)",
+        init="self.f = nn.Linear(130, 130); self.g = nn.Linear(130, 130)",
+    )
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    light = ALL - {"own_product"}
+    lines = [line.strip() for line in write(lowered.plan(light), lowered.frame, light).split("def forward")[1].splitlines()]
+    freed = [name for line in lines if line.startswith("del ") for name in line.removeprefix("del ").split(", ")]
+    made = [line.split(" = ")[0] for line in lines if " = " in line]
+    assert set(freed) == set(made) - {lines[-1].removeprefix("return ")}
+    _check(source, light, 3)

@@ -224,3 +224,52 @@ def test_experts_are_products_of_rows_in_groups() -> None:
     assert step.candidate.source.count("F.grouped_mm(") == 2
     wanted, got = _outputs(source, "experts", 0)
     torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+CACHED = """import torch
+import torch.nn as nn
+from transformers import DynamicCache, LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+SMALL = dict(hidden_size=32, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48, head_dim=8)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = LlamaDecoderLayer(LlamaConfig(**SMALL, attn_implementation="sdpa"), 0).eval()
+
+    def forward(self, x, cos, sin, cache=None):
+        cache = DynamicCache() if cache is None else cache
+        y = self.layer(x, position_embeddings=(cos, sin), past_key_values=cache, use_cache=True)
+        return y, RETURNED
+
+
+def get_inputs():
+    return [torch.randn(2, 5, 32), torch.randn(1, 5, 8), torch.randn(1, 5, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_decoder_layer_gives_the_tensors_of_its_cache_and_not_the_cache() -> None:
+    pytest.importorskip("transformers")
+    tensors = CACHED.replace("RETURNED", "tuple((layer.keys, layer.values) for layer in cache.layers)")
+    wanted, got = _outputs(tensors, "tensors of a cache", 0)
+    torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+    with pytest.raises(Refusal, match="returns a DynamicCache; return its layers' keys and values in a tuple"):
+        DraftCompiler().build(Task(CACHED.replace("RETURNED", "cache"), "module"), "cpp")
+    given = tensors.replace("torch.randn(1, 5, 8)]", "torch.randn(1, 5, 8), DynamicCache([(torch.randn(2, 2, 3, 8),) * 2])]")
+    with pytest.raises(Refusal, match="takes a DynamicCache, which is larger in every call"):
+        DraftCompiler().build(Task(given, "module"), "cpp")
+
+
+def test_a_configuration_without_experts_is_left_as_it_is() -> None:
+    pytest.importorskip("transformers")
+    source = CACHED.replace("RETURNED", "tuple((layer.keys, layer.values) for layer in cache.layers)")
+    source = source.replace('LlamaConfig(**SMALL, attn_implementation="sdpa")', "SHARED")
+    source = source.replace("\n\n\nclass", '\nSHARED = LlamaConfig(**SMALL, attn_implementation="sdpa")\n\n\nclass', 1)
+    source = source.replace("return y, ", "assert SHARED._experts_implementation is None\n        return y, ")
+    DraftCompiler().build(Task(source, "module"), "cpp")

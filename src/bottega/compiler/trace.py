@@ -40,6 +40,10 @@ _COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
 _LIST = threading.Lock()
 EXPERTS = "_experts_implementation"
 """Where a configuration of transformers says how a mixture of experts computes."""
+CHOOSES_EXPERTS = "_apply_gate"
+"""What those modules of transformers have that ask it. Models without experts are not built with a configuration that says how."""
+UNKNOWN_OBJECT = re.compile(r"(Found|Unsupported input type) <class '([\w.]+)'>")
+"""How torch.export says that an object among results or arguments is no container that it knows."""
 LARGEST_LITERAL = 256
 """Elements of a tensor that is written down as numbers."""
 
@@ -120,7 +124,20 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         raise Refusal(f"{task.label}: {refusal}") from None
     except Exception as error:
         first = next(iter(str(error).splitlines()), "")
+        if found := UNKNOWN_OBJECT.match(first):
+            raise Refusal(f"{task.label}: {_unknown(found[2].split('.')[-1], found[1] == 'Found')}") from None
         raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
+
+
+def _unknown(name: str, returned: bool) -> str:
+    """Why an object stops the compiler, and what to do."""
+    if not name.endswith("Cache"):
+        return (
+            f"{'returns' if returned else 'takes'} a {name}, which holds tensors where nobody finds them; pass them in a tuple"
+        )
+    if returned:
+        return f"returns a {name}; return its layers' keys and values in a tuple, or call the module with use_cache=False"
+    return f"takes a {name}, which is larger in every call, so that no kernel fits twice; optimise the module without it"
 
 
 def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
@@ -147,7 +164,7 @@ def _group_experts(model: nn.Module) -> None:
     """Experts of transformers by products over rows that are sorted by expert: the same sums, with shapes that do not depend on values."""
     for module in model.modules():
         config = getattr(module, "config", None)
-        if getattr(config, EXPERTS, "") in (None, "eager"):
+        if hasattr(module, CHOOSES_EXPERTS) and getattr(config, EXPERTS, "") in (None, "eager"):
             setattr(config, EXPERTS, "grouped_mm")
 
 

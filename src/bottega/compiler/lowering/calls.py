@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional
+from torch.utils._pytree import tree_leaves
 
 from bottega.compiler.call_names import self_text
 from bottega.compiler.kernel import RECURRENT_CELLS, FunctionCall, PythonText
@@ -61,6 +62,8 @@ OPERATORS = (
 
 def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     """The current node as a call, with a buffer for each of its outputs."""
+    if _pads_nothing(scope):
+        return scope.operand("self")
     names: list[str] = []
     results: list[LoweredTensor | None] = []
     for number, spec in enumerate(scope.node.outputs):
@@ -73,6 +76,13 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     pieces = recurrence.layers(scope, tuple(names), call.arguments[1:]) if scope.node.operator in RECURRENT_CELLS else ()
     scope.state(None, call, pieces=pieces)
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
+
+
+def _pads_nothing(scope: LoweringScope) -> bool:
+    """A padding of zero on every side is the tensor itself, unless the caller gets it, who may change it."""
+    if scope.node.operator not in ("constant_pad_nd", "pad") or any(scope.argument("pad")):
+        return False
+    return scope.node.name not in {ref.name for ref in tree_leaves(scope.graph.returned) if isinstance(ref, Ref)}
 
 
 def left_to_torch(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.loop_text import collapse, head, indent, nest
-from bottega.compiler.backends.cpp.map import pointers, stores
+from bottega.compiler.backends.cpp.map import pointers, stores, tail
 from bottega.compiler.backends.cpp.pool import LETTERS, SIZES
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
@@ -115,12 +115,20 @@ class Field:
         text = f"{self.function.pointer(self.kernel.weight.buffer)}[{LoopSpace(self.function, axes).place(self.kernel.weight)}]"
         return self.converted(text)
 
+    def tail(self, accumulator: str) -> tuple[list[str], list[str]]:
+        """The results along the last dimension: what is the same for all of it, and each of them."""
+        emitter, space = self._written(accumulator)
+        return tail(emitter, space, self.kernel.stores, self.out[-1], (ACCUMULATOR,))
+
     def results(self, accumulator: str) -> list[str]:
+        emitter, space = self._written(accumulator)
+        return stores(emitter, space, self.kernel.stores)
+
+    def _written(self, accumulator: str) -> tuple[CppEmitter, LoopSpace]:
         axes = [self.batch, self.out_channel, *self.out]
         space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, self.kind)}
-        emitter = CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
-        return stores(emitter, space, self.kernel.stores)
+        return CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape))), space
 
 
 def _position(field: Field, at: int, tap: str) -> str:

@@ -162,16 +162,15 @@ def tiled(field: Field) -> list[str]:
         if kernel.groups == 1
         else f"std::min<int64_t>({first} + {BLOCK}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()})"
     )
+    before, each = field.tail(f"{values}[{o.index} - {first}][{last.index} - {tile} * {padded.wide}]")
     body += [
         f"float {values}[{BLOCK}][2 * LANES];",
         f"std::memcpy({values}, {sums}, sizeof {values});",
         f"for (int64_t {o.index} = {first}; {o.index} < {end}; ++{o.index}) {{",
+        *(indent(text, 1) for text in before),
         "  #pragma omp simd",
         f"  for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
-        *(
-            indent(text, 1)
-            for text in block(field.results(f"{values}[{o.index} - {first}][{last.index} - {tile} * {padded.wide}]"))
-        ),
+        *(indent(text, 1) for text in block(each)),
         "}",
     ]
     step = BLOCK if field.per_group % BLOCK == 0 or kernel.groups == 1 else 0
@@ -215,12 +214,14 @@ def plane_by_plane(field: Field) -> list[str]:
     ]
     for level in range(depth - 1, -1, -1):
         work.append(indent("}", level))
+    before, each = field.tail(f"{values}[{last.index} - {tile} * {padded.wide}]")
     work += [
         f"float {values}[4 * LANES];",
         f"std::memcpy({values}, {sums}, sizeof {values});",
+        *before,
         "#pragma omp simd",
         f"for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
-        *block(field.results(f"{values}[{last.index} - {tile} * {padded.wide}]")),
+        *block(each),
     ]
     loops = heads(field.out[:-1])
     loops.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})", len(loops)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
@@ -69,14 +69,27 @@ def stores(emitter: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) ->
     return lines
 
 
-def invariants(emitter: CppEmitter, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
-    """Locals for what does not change along the inner axes: it is computed before that loop."""
+def tail(
+    emitter: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp], inner: Axis, changing: Container[str]
+) -> tuple[list[str], list[str]]:
+    """What becomes of a tile's elements along its inner loop: what is computed before that loop, and the loop's body.
+
+    The compiler would compute all of it for every element: for what it knows, a store may change what is read.
+    """
+    before = invariants(emitter, [store.body for store in outputs], [inner], changing)
+    return before, stores(emitter, space, outputs)
+
+
+def invariants(
+    emitter: CppEmitter, bodies: Sequence[Expression], inner: Sequence[Axis], changing: Container[str] = ()
+) -> list[str]:
+    """Locals for what does not change along the inner axes: it is computed before that loop. Names in `changing` do."""
     lines: list[str] = []
 
     def visit(node: Expression) -> None:
         if node in emitter.known or isinstance(node, Constant | Name | Index):
             return
-        if fixed(node, inner) and not isinstance(node, Cast):
+        if fixed(node, inner, changing) and not isinstance(node, Cast):
             kind, text = emitter.kind(node), emitter.text(node)
             name = emitter.function.fresh(*_wishes(emitter, node))
             lines.append(f"const {kind} {name} = {text};")
@@ -90,7 +103,7 @@ def invariants(emitter: CppEmitter, bodies: Sequence[Expression], inner: Sequenc
     return lines
 
 
-def fixed(node: Expression, inner: Sequence[Axis]) -> bool:
+def fixed(node: Expression, inner: Sequence[Axis], changing: Container[str] = ()) -> bool:
     """Whether a node is the same for all indices of the inner axes. A plain number is not worth a variable."""
     own = {at for axis in inner for at in axis.loop.axes}
     parts = list(walk(node))
@@ -100,6 +113,8 @@ def fixed(node: Expression, inner: Sequence[Axis]) -> bool:
         if isinstance(part, Load | Gather) and any(_moves(part.view, axis) for axis in inner):
             return False
         if isinstance(part, Index) and part.axis in own:
+            return False
+        if isinstance(part, Name) and part.name in changing:
             return False
     return True
 

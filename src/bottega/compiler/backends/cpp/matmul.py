@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
-from bottega.compiler.backends.cpp.map import pointers, stores
+from bottega.compiler.backends.cpp.map import pointers, stores, tail
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
@@ -55,6 +55,11 @@ class Operands:
         space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, compute_type(self.kernel.dtype))}
         return CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.batch) + 3))
+
+    def tail(self, accumulator: str) -> tuple[list[str], list[str]]:
+        """The results along a row: what is the same for all of it, and each of them."""
+        space = LoopSpace(self.function, [*self.batch, self.row, self.column])
+        return tail(self.emitter(accumulator), space, self.kernel.stores, self.column, (ACCUMULATOR,))
 
     def results(self, accumulator: str) -> list[str]:
         space = LoopSpace(self.function, [*self.batch, self.row, self.column])
@@ -205,6 +210,7 @@ def _packed(o: Operands) -> list[str]:
         else f"{depth.index} * {LoopSpace(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
     )
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
+    before, each = o.tail(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]")
     tile = [
         start,
         f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
@@ -221,12 +227,10 @@ def _packed(o: Operands) -> list[str]:
         f"float {n['tile']}[HIGH][BROAD];",
         f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",
         f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + HIGH, {row.size}); ++{row.index}) {{",
+        *(indent(line, 1) for line in before),
         "  #pragma omp simd",
         f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + BROAD, {column.size}); ++{column.index})",
-        *(
-            indent(line, 1)
-            for line in block(o.results(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]"))
-        ),
+        *(indent(line, 1) for line in block(each)),
         "}",
     ]
     panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
@@ -235,8 +239,8 @@ def _packed(o: Operands) -> list[str]:
     work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
     declared = [f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
-        f"std::vector<vec> {n['packed']}({n['panels']} * {depth.size} * ACROSS);",
-        f"float* {n['pack']} = reinterpret_cast<float*>({n['packed']}.data());",
+        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",
+        f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
     ]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:

@@ -16,6 +16,10 @@ from bottega.compiler.kernel import FunctionCall, Kernel
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
 
+FREED_EARLY = "freed_early"
+LARGE = 16_384
+"""Elements of a result whose memory is worth giving back at once."""
+
 
 @dataclass(frozen=True)
 class WrittenFunction:
@@ -71,12 +75,28 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
             forward[opened:] = [chunk.loop(forward[opened:])]
     forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     forward.append(f"return {plan.returns}")
+    if FREED_EARLY in passes:
+        forward = _freed(forward, [buffer.name for buffer in plan.results() if buffer.size >= LARGE])
     text = ""
     if functions:
         imports.add(f"from bottega.runtime import {language.runtime}")
         body = "\n\n".join(part for part in [prelude.text(), *functions] if part)
         text = f'{language.library} = {language.runtime}(r"""\n{language.includes(body)}{body}\n""")'
     return frame.render(imports, text, forward)
+
+
+def _freed(forward: list[str], names: list[str]) -> list[str]:
+    """The lines, with each of these variables deleted after the line that mentions it last, unless it is returned."""
+    ends: dict[int, list[str]] = {}
+    for name in names:
+        mention = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+        ends.setdefault(max((place for place, line in enumerate(forward) if mention.search(line)), default=-1), []).append(name)
+    kept = (-1, len(forward) - 1)
+    return [
+        text
+        for place, line in enumerate(forward)
+        for text in (line, *([f"del {', '.join(ends[place])}"] if place in ends and place not in kept else []))
+    ]
 
 
 def _name_of(kernel: Kernel, taken: set[str]) -> str:

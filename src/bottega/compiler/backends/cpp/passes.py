@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bottega.compiler.backends.cpp.module import FREED_EARLY
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.planner_passes import OWN_RECURRENCE
 
@@ -94,5 +95,10 @@ PASSES: tuple[CompilerPass, ...] = (
         "A kernel has at most 65536 elements.",
         "Keep {origin} on one thread when it is small: waking a team costs more than the work.",
         ("openmp_grain_threshold",),
+    ),
+    CompilerPass(
+        FREED_EARLY,
+        "A result of at least 16384 elements that is not returned.",
+        "Give the memory of large results back after their last use, so that the next result takes the same pages, still in the cache.",
     ),
 )

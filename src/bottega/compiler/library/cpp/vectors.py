@@ -11,7 +11,13 @@ typedef float vec __attribute__((vector_size(16)));
 #endif
 constexpr int64_t LANES = sizeof(vec) / 4, WIDE = 2 * LANES, HIGH = 6;"""
 """A vector wider than the machine's is kept in memory and not in registers, which makes a tile ten times as slow."""
-PANEL = "constexpr int64_t ACROSS = LANES == 4 ? 3 : 2, BROAD = ACROSS * LANES;"
+PANEL = """constexpr int64_t ACROSS = LANES == 4 ? 3 : 2, BROAD = ACROSS * LANES;
+// memory of this thread that is kept from call to call: fresh pages cost as much as filling them
+static inline vec* kept_panels(int64_t count) {
+  static thread_local std::vector<vec> memory;
+  if (int64_t(memory.size()) < count) memory.resize(count);
+  return memory.data();
+}"""
 """Of a matrix product: 18 sums of short vectors, or 12 of long ones, are enough to keep two units busy and fit the registers."""
 LOAD = """static inline vec load(const float* p) {
   vec v;
