@@ -49,7 +49,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds, alone_ms: float
 
     monkeypatch.setattr(timing, "run_rounds", one_batch)
     monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
-    run: Any = SimpleNamespace(options=lambda: None)
+    run: Any = SimpleNamespace(options=lambda: None, accepted_variants=list)
     run.context = SimpleNamespace(
         draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=alone_ms)
     )
@@ -175,7 +175,7 @@ def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch:
     ended = Rounds(pairs={"eager": []}, violations=[("output_reused", "")])
     monkeypatch.setattr(timing, "run_rounds", lambda *_, **__: ended)
     monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
-    run: Any = SimpleNamespace(options=lambda: None)
+    run: Any = SimpleNamespace(options=lambda: None, accepted_variants=list)
     run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)
     run.settings = SimpleNamespace(measured=(), floor=0.0)
     run.runner, run.found = None, {"violations": [], "trials": []}
@@ -196,7 +196,7 @@ class Called:
         if look is not None:
             self.log.append("looked at")
             look()
-        return SimpleNamespace(specs=[], settle_ns=0)
+        return SimpleNamespace(specs=[], settle_ns=0, where=None)
 
     def output_views(self, specs: object) -> list[Any]:
         return []

@@ -229,8 +229,11 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     if TEACHERS.module(arguments["place"]).startswith(OURS):
-        with suppress(Exception):  # what the compiler imports on the way is there for all forks then
-            teacher.build(Task(EXAMPLE), "cpp")
+        from bottega.compiler.step_compiler import target_languages
+
+        for language in target_languages():  # what the compiler imports on the way is there for all forks then
+            with suppress(Exception):
+                teacher.build(Task(EXAMPLE), language)
     channel.send({"teacher": teacher.name, "varies": hasattr(teacher, "build")})
 
     def taught(asked: Message) -> Message:

@@ -211,6 +211,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     beside = next((row["beside"] for row in found.get("timing", {}).values() if row.get("beside")), "")
     if beside:
         notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; time it again")
+    prepared = next((row["prepared"] for row in found.get("timing", {}).values() if row.get("prepared")), "")
+    if prepared:
+        notes.append(
+            f"timing: many calls take {prepared} longer in the mean than the timed ones: work was done for several, or before"
+        )
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
         notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")

@@ -20,7 +20,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
 from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_trial, run_trial
-from bottega.judge.variants import OF_LONG_SUMS
+from bottega.judge.variants import OF_INTEGERS, OF_LONG_SUMS
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -156,7 +156,8 @@ class Evaluation:
         """The correctness trials; True when one of them decides the verdict."""
         context, found = self.run.context, self.run.found
         options = self.run.options(timed=False)
-        for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ())):
+        of_integers = OF_INTEGERS if context.reference.inputs.has_discrete else ()
+        for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ()), *of_integers):
             trial = self._trial(variant, options)
             while trial.skipped and not trial.violations and context.reference.inputs.weaken(variant):
                 trial = self._trial(variant, options)

@@ -17,6 +17,7 @@ from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.time_limit import TimeBudget
+from bottega.judge.variants import OF_INTEGERS
 
 
 class TaskContext(Protocol):
@@ -55,7 +56,10 @@ class EvaluationRun:
     """Plain data that the judge turns into a verdict."""
 
     def accepted_variants(self) -> list[str]:
-        return [trial["variant"] for trial in self.found["trials"] if not trial["skipped"]]
+        """Of which timed calls take one at random."""
+        return [
+            trial["variant"] for trial in self.found["trials"] if not trial["skipped"] and trial["variant"] not in OF_INTEGERS
+        ]
 
     def options(self, *, timed: bool = True) -> CallOptions:
         return self.context.profile.call_options(

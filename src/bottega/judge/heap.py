@@ -12,6 +12,12 @@ import ctypes
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _BLOCK = 16 << 20
+SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
+
+
+def reserve_for(room: int) -> int:
+    """Bytes of heap for a worker whose arenas have `room` bytes when it is given the first."""
+    return min(LARGEST_RESERVE, max(SMALLEST_RESERVE, 16 * room))
 
 
 def steady_heap(reserve: int) -> None:

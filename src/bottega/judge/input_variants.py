@@ -1,6 +1,7 @@
 """Variants of inputs: other values of the same structure, on which what a candidate leaves out shows.
 
-Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone, integers, complex and eight-bit numbers too.
+Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone, complex and eight-bit numbers too. Integers
+have a variant of their own (`discrete_variants`).
 A tensor of one value (unit gains, a mask that hides nothing) gets others: what it makes idle could be left out. No two elements become equal
 where they were not, but for zeros that share no row and no column: the order of equal elements is nobody's contract.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from bottega.judge.tensor_transport import flat
+from bottega.judge.variants import OF_INTEGERS
 
 PIECE = 1 << 24
 """Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
@@ -51,7 +53,7 @@ def strengths(variant: str) -> tuple[Strength, ...]:
     """What is tried of a variant, one after the other, until the reference has an accurate answer. Signs matter more than extremes."""
     if variant == "concentrated":
         return (STRONGEST,)
-    if variant == "offset":
+    if variant in ("offset", *OF_INTEGERS):
         return STRONGEST, Strength(extreme=False)
     return STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
 
@@ -69,7 +71,7 @@ def structure(tensor: torch.Tensor) -> str:
         return "constant"
     if len(torch.unique(head[:4096])) < min(64, head.numel() // 2 + 1):
         return "fixed"
-    if _looks_normalised(tensor) or _looks_sorted(tensor):
+    if looks_normalised(tensor) or looks_sorted(tensor):
         return "fixed"
     square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
     if square and torch.equal(tensor, tensor.transpose(-1, -2)):
@@ -213,7 +215,7 @@ def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return values.clamp_(-limit, limit)
 
 
-def _looks_normalised(tensor: torch.Tensor) -> bool:
+def looks_normalised(tensor: torch.Tensor) -> bool:
     """Rows that sum to one, non-negative: probabilities."""
     if tensor.dim() == 0 or tensor.shape[-1] < 2:
         return False
@@ -221,8 +223,8 @@ def _looks_normalised(tensor: torch.Tensor) -> bool:
     return bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
 
 
-def _looks_sorted(tensor: torch.Tensor) -> bool:
-    if tensor.dim() == 0 or tensor.shape[-1] < 16:
+def looks_sorted(tensor: torch.Tensor, least: int = 16) -> bool:
+    if tensor.dim() == 0 or tensor.shape[-1] < least:
         return False
     steps = _rows(tensor).diff(dim=-1)
     return bool((steps >= 0).all() or (steps <= 0).all())

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from bottega.core.arguments import read_arguments
+from bottega.judge.discrete_variants import apply_discrete, discrete_structure, varies_values
 from bottega.judge.input_variants import PIECE, Strength, apply_variant, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import (
@@ -27,12 +28,15 @@ from bottega.judge.tensor_transport import (
     must_have_plain_memory,
     unflatten,
 )
+from bottega.judge.variants import OF_INTEGERS
 
 PLACE_FACTOR = 0x5851F42D4C957F2D
 """Odd and large, so that places have numbers far apart (`digest`)."""
 DIGESTED_PIECE = 1 << 22
 """The same of a digest: three times as many words of eight bytes are held meanwhile, beside the inputs, and kept by the allocator when the first
 outputs come. They made the controller's peak of a task of 1 GB 0.3 GB larger than that of any other step."""
+TRIED_ON_THE_HOST = 64 << 20
+"""Bytes of the inputs of a task for a GPU up to which the host tries its other integers first."""
 
 
 @dataclass
@@ -66,6 +70,10 @@ class InputSource:
         self.on_device = device != "cpu"
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
+        self.discrete: list[str] | None = None
+        """What the integers, booleans and few-valued inputs are like (`discrete_variants`)."""
+        self._first_digests: list[Any] | None = None
+        self._reorder_only: bool | None = None
         self._weakened: dict[str, int] = {}
         """By variant, how many of the strengths the reference had no accurate answer to."""
 
@@ -76,6 +84,11 @@ class InputSource:
             return False
         self._weakened[variant] = tried + 1
         return True
+
+    @property
+    def has_discrete(self) -> bool:
+        """Whether the variants of integers change anything. Known from the second draw on."""
+        return any(kind != "fixed" for kind in self.discrete or ())
 
     def strength(self, variant: str) -> Strength:
         return strengths(variant)[self._weakened.get(variant, 0)]
@@ -94,15 +107,50 @@ class InputSource:
         del tensors
         if take_in is not None:
             take_in(drawn)
-        if variant != "plain":
+        if self.discrete is None:
+            self._look_for_discrete(drawn)
+        if variant in OF_INTEGERS:
+            self._vary_discrete(drawn)
+        elif variant != "plain":
             if self.kinds is None:
                 self.kinds = [structure(tensor) for tensor in drawn.tensors]
-            for place, kind in enumerate(self.kinds):
-                if kind != "fixed":
-                    if drawn.home is None:  # the task may keep what it hands out
-                        drawn.tensors[place] = drawn.tensors[place].clone()
-                    apply_variant(drawn.tensors[place], kind, variant, self.strength(variant))
+            for place in _to_be_varied(drawn, self.kinds):
+                apply_variant(drawn.tensors[place], self.kinds[place], variant, self.strength(variant))
         return drawn
+
+    def _look_for_discrete(self, drawn: InputSet) -> None:
+        """From two draws: what is the same in both is a table, which others rest on, unless it is one value or counts up."""
+        kinds = [discrete_structure(tensor) for tensor in drawn.tensors]
+        digests = [digest(tensor) if kind != "fixed" else None for tensor, kind in zip(drawn.tensors, kinds)]
+        before, self._first_digests = self._first_digests, digests
+        if before is None:
+            return
+        self.discrete = [
+            kind if varies_values(kind) == (one != two) else "fixed" for kind, one, two in zip(kinds, before, digests)
+        ]
+
+    def _vary_discrete(self, drawn: InputSet) -> None:
+        kinds, strength = self.discrete or [], self.strength(drawn.variant)
+        if self._reorder_only is None:
+            self._reorder_only = self.device != "cpu" and not self._host_answers(drawn)
+        for place in _to_be_varied(drawn, kinds):
+            apply_discrete(drawn.tensors[place], kinds[place], drawn.variant, strength, reorder_only=self._reorder_only)
+
+    def _host_answers(self, drawn: InputSet) -> bool:
+        """Whether the reference has an answer to other integers. Asked of the host: on a GPU an index out of range ends the process."""
+        if sum(tensor.nbytes for tensor in drawn.tensors) > TRIED_ON_THE_HOST:
+            return False
+        try:
+            for variant in OF_INTEGERS:
+                tried = [tensor.to("cpu", copy=True) for tensor in drawn.tensors]
+                for tensor, kind in zip(tried, self.discrete or []):
+                    if kind != "fixed":
+                        apply_discrete(tensor, kind, variant, self.strength(variant))
+                with torch.no_grad():
+                    drawn.call(self.forward, tried)
+        except Exception:
+            return False
+        return True
 
     def _call(self) -> Any:
         with torch.no_grad(), unseeded():
@@ -142,6 +190,15 @@ def unseeded() -> Iterator[None]:
     finally:
         for module, name, function in kept:
             setattr(module, name, function)
+
+
+def _to_be_varied(drawn: InputSet, kinds: Sequence[str]) -> Iterator[int]:
+    """Places of the inputs that are to be changed, each in memory of its own by then: the task may keep what it hands out."""
+    for place, kind in enumerate(kinds):
+        if kind != "fixed":
+            if drawn.home is None:
+                drawn.tensors[place] = drawn.tensors[place].clone()
+            yield place
 
 
 def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:

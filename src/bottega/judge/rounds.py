@@ -58,6 +58,8 @@ class Rounds:
     violations: list[tuple[str, str]] = field(default_factory=list)
     settles: dict[str, list[int]] = field(default_factory=dict)
     """How long the controller's own preparation took, by the runner that was called just before."""
+    places: list[tuple[int, ...]] = field(default_factory=list)
+    """Where the candidate's outputs were, call by call, as its worker claims; on a CPU."""
 
 
 def run_rounds(
@@ -71,13 +73,14 @@ def run_rounds(
     options: CallOptions,
     ahead: list[InputSet],
     profile: TaskProfile,
+    exactly: int = 0,
 ) -> Rounds:
     """Run rounds until the interval is decided, the time is used up, or an output is wrong.
 
     Each takes one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
-    what the reference itself is off by on it. Contents that were drawn `ahead` are used up first.
+    what the reference itself is off by on it. Contents that were drawn `ahead` are used up first. `exactly`: so many, whatever they show.
     """
-    fewest, most = settings.rounds
+    fewest, most = (exactly, 2 * exactly) if exactly else settings.rounds
     result = Rounds(pairs={name: [] for name in baselines})
     runners: dict[str, Runner] = {**baselines, "candidate": candidate}
     order = list(runners)
@@ -106,6 +109,7 @@ def run_rounds(
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
         mine = records["candidate"]
+        result.places.append(tuple(address for address, _ in mine.where or ()))
         written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
         if written and (why := candidate.overwrite(mine)):
             result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
@@ -143,7 +147,7 @@ def run_rounds(
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
         late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
-        if late:
+        if late or (exactly and counted >= exactly):
             break
         if looked or counted < next_look:
             continue

@@ -12,10 +12,14 @@ from typing import Any
 
 import torch
 
+from bottega.judge.call_options import CallOptions
 from bottega.judge.clocks import TimedPair, combine, is_shared
 from bottega.judge.evaluation_run import EvaluationRun
+from bottega.judge.heap import reserve_for
 from bottega.judge.inputs import InputSet
+from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
+from bottega.judge.runner import Runner
 from bottega.judge.trials import roundings
 from bottega.judge.worker_link import RunnerFailed
 
@@ -62,7 +66,8 @@ class TimingStage:
         """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
         context, found = self.run.context, self.run.found
         options = self.run.options()
-        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
+        timed = self.run.accepted_variants()
+        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if trial["variant"] in timed}
         for _ in range(self._warm_up_rounds):
             drawn = ahead.pop() if ahead else context.draw()
             for runner in (*context.baselines.values(), self.run.runner):
@@ -71,27 +76,11 @@ class TimingStage:
         chosen = chosen or dict(list(context.baselines.items())[:1])  # eager, which is always there
         doubted: dict[str, list[TimedPair]] = {}
         for last in (False, True):
-            rounds = run_rounds(
-                context.draw,
-                context.oracle,
-                chosen,
-                self.run.runner,
-                accepted,
-                settings=self.run.settings,
-                options=options,
-                ahead=ahead,
-                profile=context.profile,
-            )
-            seen = [list(violation) for violation in rounds.violations]
-            found["violations"].extend(violation for violation in seen if violation not in found["violations"])
-            if rounds.problem:
-                found["problem"] = rounds.problem
-                found["violations"].append(
-                    ["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"]
-                )
+            begun = time.monotonic()
+            rounds = self._rounds(chosen, accepted, options, ahead)
+            round_s = (time.monotonic() - begun) / max(1, len(rounds.places))
+            if self._is_decided_by(rounds):
                 return True
-            if not all(rounds.pairs.values()):
-                return True  # a rule was broken before anything was timed
             disturbed = self._disturbances(rounds)
             rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
             forged = any(combine(pairs, self.run.settings.floor).forged for pairs in rounds.pairs.values())
@@ -101,7 +90,73 @@ class TimingStage:
                 doubted = rounds.pairs  # they count: forging must not discard rounds
         self._write_timing(rounds)
         found["violations"].extend(disturbed)
+        if context.device != "cpu":
+            return False
+        for name, row in found["timing"].items():
+            charge(row, amortised_ns(rounds.pairs[name]))
+        prepared = self._suspect_prepared_work(rounds)
+        if prepared is None:
+            return False
+        more = self._rounds(chosen, accepted, options, ahead, exactly=prepared.rounds(round_s))
+        if self._is_decided_by(more):
+            return True
+        for name, row in found["timing"].items():
+            charge(row, prepared.hidden_ns(rounds.pairs[name], more.pairs[name], self._memory_rate))
         return False
+
+    def _rounds(
+        self,
+        chosen: dict[str, Runner],
+        accepted: dict[str, list[tuple[float, float]]],
+        options: CallOptions,
+        ahead: list[InputSet],
+        exactly: int = 0,
+    ) -> Rounds:
+        context = self.run.context
+        return run_rounds(
+            context.draw,
+            context.oracle,
+            chosen,
+            self.run.runner,
+            accepted,
+            settings=self.run.settings,
+            options=options,
+            ahead=ahead,
+            profile=context.profile,
+            exactly=exactly,
+        )
+
+    def _is_decided_by(self, rounds: Rounds) -> bool:
+        """Whether an output was wrong in these rounds, or they ended before one counted."""
+        found = self.run.found
+        seen = [list(violation) for violation in rounds.violations]
+        found["violations"].extend(violation for violation in seen if violation not in found["violations"])
+        if rounds.problem:
+            found["problem"] = rounds.problem
+            found["violations"].append(["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"])
+            return True
+        return not all(rounds.pairs.values())  # a rule was broken before anything was timed
+
+    @property
+    def _memory_rate(self) -> float:
+        return float(self.run.context.device_control.rates()["bytes_per_second"])
+
+    def _suspect_prepared_work(self, rounds: Rounds) -> PreparedWork | None:
+        """Before a candidate is called faster."""
+        context, timing = self.run.context, self.run.found["timing"]
+        if all(row["speedup"][1] <= 1 for row in timing.values()):
+            return None
+        candidate, eager, profile = self.run.runner, context.baselines["eager"], context.profile
+        reserve = reserve_for(sum(arena.capacity for arena in candidate.arenas))
+        usual = reserve - reserve_for(profile.input_room)  # a baseline's first arena has no room for outputs yet
+        return PreparedWork.suspected(
+            candidate.control.held_memory() - eager.control.held_memory() - usual,
+            reserve,
+            rounds.places,
+            profile.output_room,
+            min(row["candidate_ms"] for row in timing.values()) / 1e3,
+            self._memory_rate,
+        )
 
     def _write_timing(self, rounds: Rounds) -> None:
         found = self.run.found

@@ -23,7 +23,7 @@ from bottega.judge.device import THREADS_BESIDE_A_GPU
 from bottega.judge.dtypes import NUMBERS
 from bottega.judge.early_read import EarlyRead
 from bottega.judge.failure import describe
-from bottega.judge.heap import steady_heap
+from bottega.judge.heap import reserve_for, steady_heap
 from bottega.judge.machine_code import vector_instructions
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
@@ -32,7 +32,6 @@ from bottega.sandbox.channel import SPINS, Channel, ChannelClosed
 
 READ_ONE_IN = 4
 """An early read takes a few microseconds of the device, which hostile code could save; a module that leaves work behind does so often."""
-SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
@@ -102,7 +101,7 @@ class Worker(ModuleHost):
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
         self.flag = Arena.attach(self.device, message["flag"], third[0]) if third else None
         if self.device == "cpu" and not self.steady:
-            steady_heap(min(LARGEST_RESERVE, max(SMALLEST_RESERVE, 16 * (message["inputs"] + message["outputs"]))))
+            steady_heap(reserve_for(message["inputs"] + message["outputs"]))
             self.steady = True
         return {"attached": True}
 

@@ -88,6 +88,14 @@ class ProcessControl:
         self.memory_unreadable = why.decode("utf-8", "replace")
         return said == b"ok"
 
+    def held_memory(self) -> int:
+        """Bytes that its processes hold, at most: also in files in memory, pipes and sockets."""
+        self._send(b"memory")
+        try:
+            return int(self._receive())
+        except ValueError:
+            raise SandboxError("the supervisor of the sandbox answered memory with something else; kill the sandbox") from None
+
     def arm(self) -> None:
         """Have the supervisor spin for the next command, so that a thaw that follows soon takes effect at once."""
         self._send(b"arm")

@@ -53,12 +53,7 @@ class MemoryWatch:
 
     def excess(self, processes: Sequence[int]) -> int | None:
         """The bytes in use if they exceed the limit. Raises `TooManyDescriptors` when they cannot be known."""
-        held = _behind_descriptors(processes, self._lent)
-        in_files, counted = held.bytes, held.files
-        in_files += _in_sockets(held.sockets if not self._mounts else _own_sockets())
-        for mount in self._mounts:
-            space = os.statvfs(mount)
-            in_files += (space.f_blocks - space.f_bfree) * space.f_frsize
+        in_files, counted = self._in_files(processes)
         resident = {pid: _resident(pid) for pid in processes}
         most = sum(anonymous + shared for anonymous, shared in resident.values()) + len(resident) * _MAPPING * _MOST_MAPPINGS
         if in_files + most <= self._limit:
@@ -77,6 +72,19 @@ class MemoryWatch:
                 self._read(pid, resident[pid], counted)
         used = in_files + self._estimate(resident)
         return used if used > self._limit else None
+
+    def held(self, processes: Sequence[int]) -> int:
+        """At most so many bytes are in use, what is shared included."""
+        return self._in_files(processes)[0] + sum(sum(_resident(pid)) for pid in processes)
+
+    def _in_files(self, processes: Sequence[int]) -> tuple[int, frozenset[File]]:
+        """Bytes in files in memory, pipes and sockets, and which files were counted."""
+        held = _behind_descriptors(processes, self._lent)
+        in_files = held.bytes + _in_sockets(held.sockets if not self._mounts else _own_sockets())
+        for mount in self._mounts:
+            space = os.statvfs(mount)
+            in_files += (space.f_blocks - space.f_bfree) * space.f_frsize
+        return in_files, held.files
 
     def _estimate(self, resident: dict[int, tuple[int, int]]) -> int:
         """Exact shares, plus growth since they were read. What is not read yet shares what it inherited from the fork server, and may

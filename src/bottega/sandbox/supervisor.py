@@ -241,6 +241,9 @@ class _Supervisor:
             _answer(channel, self._read_memory(command.partition(b" ")[2]))
         elif command.startswith(b"overwrite-memory "):
             _answer(channel, self._overwrite_memory(command.partition(b" ")[2]))
+        elif command == b"memory":
+            with contextlib.suppress(TooManyDescriptors):  # the next look at the limits ends it
+                _answer(channel, b"%d" % self.memory.held(self.tree.processes()))
         elif command in (b"all-cores", b"few-cores"):
             reserved_cores.allow([0, *reserved_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
         elif command == b"sample-start":

@@ -36,6 +36,7 @@ from bottega.judge.task_profile import (
 from bottega.judge.tensor_transport import TensorSpec, is_dense
 from bottega.judge.trusted.runner import InProcessRunner, OutOfDeviceMemory
 from bottega.judge.trusted.shared_device import SharedDevice
+from bottega.judge.variants import OF_INTEGERS
 from bottega.judge.worker_link import RunnerFailed
 
 DRAWS = ("plain", "spiked", "plain")
@@ -155,15 +156,19 @@ class TrustedTask:
         if state not in self._calls:
             set_precision(self.settings.precision)
             self._load(state)
-            self._calls[state] = [self._reference_call(variant, state) for variant in DRAWS]
+            self._calls[state] = [self._reference_call(variant, state) for variant in self._draws]
             self._load("loaded")
             self.eager.forget()
             self._checksums[state] = self._checksum(state)
         return self._calls[state]
 
+    @property
+    def _draws(self) -> tuple[str, ...]:
+        return (*DRAWS, *(OF_INTEGERS if self.reference.inputs.has_discrete else ()))
+
     def draw_weaker(self, state: str, number: int) -> ReferenceCall | None:
         """Another call in the place of one on which the reference is not accurate; None where its variant has no weaker form."""
-        variant = DRAWS[number]
+        variant = self._draws[number]
         if variant == "plain" or not self.reference.inputs.weaken(variant):
             return None
         self._load(state)

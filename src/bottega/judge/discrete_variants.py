@@ -1,0 +1,157 @@
+"""The variants `discrete` and `uniform`: other integers, booleans and numbers of few values, for kernels that are right only on the usual ones.
+
+Only values that were drawn are used, and only along the axis on which they were: an index that is out of range ends a process on a GPU. What is
+sorted, symmetric, triangular, one-hot or the same in every draw is left alone: others rest on it. What was distinct stays distinct.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from bottega.judge.input_variants import PIECE, Strength, looks_normalised, looks_sorted
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+FEW_VALUES = 64
+LOOKED_AT = 1 << 20
+SHORT, PARTS = 16, 8
+"""Shorter rows are taken along the first axis; and where there are fewer rows than parts, each row is taken as so many."""
+AS_DRAWN, LOWEST, HIGHEST, RISING, FALLING, ONE, MORE_LOW, MORE_HIGH = range(8)
+EVERYTHING = (LOWEST, HIGHEST, RISING, FALLING, ONE, MORE_LOW, MORE_HIGH, AS_DRAWN)
+WEAKER = (HIGHEST, RISING, FALLING, MORE_HIGH, AS_DRAWN)
+"""Without rows of the lowest value: a mask that hides all of a row may have no answer."""
+REORDERED = (RISING, FALLING, AS_DRAWN)
+ALIKE = (LOWEST, HIGHEST, ONE, ONE)
+EXCHANGEABLE = 0.9
+"""Of the largest value: columns with another maximum mean something else, and none of their values is put into this one."""
+MASKED_OF_8 = 1
+
+
+def discrete_structure(tensor: torch.Tensor) -> str:
+    """`repeating`, `distinct`, `consecutive` (positions), `constant` (lengths that are always full, a mask of ones), or `fixed`."""
+    if not tensor.numel() or (tensor.dtype not in INTEGERS and not _of_few_values(tensor)):
+        return "fixed"
+    integral = not tensor.is_floating_point()
+    first = tensor.reshape(-1)[0] if tensor.numel() <= LOOKED_AT else tensor.flatten()[0]
+    if bool((tensor == first).all()):
+        return "constant" if integral and tensor.dtype != torch.bool and int(first) >= 1 else "fixed"
+    if tensor.shape[-1] >= SHORT and integral and tensor.dtype != torch.bool and bool((tensor.diff(dim=-1) == 1).all()):
+        return "consecutive"
+    if looks_normalised(tensor) or looks_sorted(tensor, least=3) or _is_square_and_structured(tensor):
+        return "fixed"
+    looked_at = tensor.reshape(-1)[:LOOKED_AT]
+    return "repeating" if len(torch.unique(looked_at)) < looked_at.numel() else "distinct"
+
+
+def varies_values(kind: str) -> bool:
+    """Whether a kind means that values differ from draw to draw. Where they do not, the others are a table that others rest on."""
+    return kind in ("repeating", "distinct")
+
+
+def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Strength, *, reorder_only: bool = False) -> None:
+    """Change the values of `tensor` in place. In `discrete` each row is of another kind, in `uniform` all are alike: segments that get nothing,
+    one that gets everything. `reorder_only`: where nobody knows what else the reference has an answer to."""
+    if kind == "constant":
+        if strength.extreme and not reorder_only:
+            _vary_constant(tensor)
+        return
+    rows = _rows_of(tensor)
+    if kind == "consecutive":
+        rows.copy_(rows.roll(int(torch.randint(1, rows.shape[-1], ())), -1))
+    elif kind == "distinct" or reorder_only:
+        rows.copy_(_vary_rows(rows, REORDERED))
+    elif variant == "uniform":
+        rows.copy_(_vary_alike(rows, ALIKE if strength.extreme else (HIGHEST,)))
+    else:
+        rows.copy_(_vary_rows(rows, EVERYTHING if strength.extreme else WEAKER))
+
+
+def _vary_constant(tensor: torch.Tensor) -> None:
+    """Of a mask of ones an eighth becomes zero; of lengths half are shorter."""
+    value = int(tensor.flatten()[0])
+    chance = torch.randint(0, 8, tensor.shape, device=tensor.device)
+    if value == 1:
+        if tensor.numel() > 1:
+            tensor.masked_fill_(chance < MASKED_OF_8, 0)
+        return
+    lower = torch.randint(1, value, tensor.shape, device=tensor.device).to(tensor.dtype)
+    tensor.copy_(torch.where(chance < 4, lower, tensor) if tensor.numel() > 1 else lower)
+
+
+def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A view whose last axis is the one along which values may be exchanged: not between columns that mean different things."""
+    if tensor.dim() < 2 or tensor.shape[-1] >= SHORT or tensor.shape[0] < SHORT:
+        return tensor
+    numbers = tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor
+    highest = numbers.flatten(0, -2).amax(0)
+    return tensor if bool((highest >= EXCHANGEABLE * highest.max()).all()) else tensor.movedim(0, -1)
+
+
+def _vary_rows(rows: torch.Tensor, modes: tuple[int, ...]) -> torch.Tensor:
+    """A tensor of the same shape. Each row has one of the modes, in random order; of few rows each part has."""
+    shape = rows.shape
+    table = rows.reshape(-1, shape[-1]).clone() if rows.dim() else rows.reshape(1, 1).clone()
+    height, width = table.shape
+    if height < PARTS <= width // 2:
+        length = width // PARTS
+        parts = table[:, : length * PARTS].reshape(height * PARTS, length)
+        table[:, : length * PARTS] = _with_modes(parts, modes).reshape(height, length * PARTS)
+    else:
+        step = max(len(modes), PIECE // max(1, width))
+        for start in range(0, height, step):
+            table[start : start + step] = _with_modes(table[start : start + step], modes)
+    return table.reshape(shape)
+
+
+def _vary_alike(rows: torch.Tensor, modes: tuple[int, ...]) -> torch.Tensor:
+    """A tensor of the same shape in which every row is one value, and all the same where they have the same range."""
+    mode = modes[int(torch.randint(0, len(modes), ()))]
+    numbers = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
+    table = numbers.reshape(-1, rows.shape[-1]) if rows.dim() else numbers.reshape(1, 1)
+    highest = table.amax(-1)
+    alike = bool((highest >= EXCHANGEABLE * highest.max()).all())
+    varied = _in_mode(table.reshape(1, -1) if alike else table, mode)
+    return varied.reshape(rows.shape).to(rows.dtype)
+
+
+def _with_modes(rows: torch.Tensor, modes: tuple[int, ...]) -> torch.Tensor:
+    order = torch.randperm(rows.shape[0], device=rows.device)
+    offset = int(torch.randint(0, len(modes), ())) if rows.shape[0] < len(modes) else 0
+    numbers = rows.to(torch.uint8) if rows.dtype == torch.bool else rows
+    varied = numbers.clone()
+    for place, mode in enumerate(modes):
+        chosen = order[(place - offset) % len(modes) :: len(modes)]
+        if mode != AS_DRAWN and chosen.numel():
+            varied[chosen] = _in_mode(numbers[chosen], mode)
+    return varied.to(rows.dtype)
+
+
+def _in_mode(rows: torch.Tensor, mode: int) -> torch.Tensor:
+    if mode == LOWEST:
+        return rows.amin(-1, keepdim=True).expand_as(rows)
+    if mode == HIGHEST:
+        return rows.amax(-1, keepdim=True).expand_as(rows)
+    if mode == ONE:
+        return rows[:, :1].expand_as(rows)
+    if mode in (RISING, FALLING):
+        return rows.sort(-1, descending=mode == FALLING).values
+    ends = rows.amin(-1, keepdim=True) if mode == MORE_LOW else rows.amax(-1, keepdim=True)
+    share = torch.rand(rows.shape[0], 1, device=rows.device)
+    return torch.where(torch.rand(rows.shape, device=rows.device) < share, ends, rows)
+
+
+def _of_few_values(tensor: torch.Tensor) -> bool:
+    """Masks and labels in floating point."""
+    if not tensor.is_floating_point() or tensor.dtype.itemsize == 1:
+        return False
+    head = tensor.reshape(-1)[:4096].float()
+    return not bool(head.isnan().any()) and len(torch.unique(head)) < min(FEW_VALUES, head.numel() // 2 + 1)
+
+
+def _is_square_and_structured(tensor: torch.Tensor) -> bool:
+    if tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] < 2:
+        return False
+    if torch.equal(tensor, tensor.transpose(-1, -2)):
+        return True
+    size = tensor.shape[-1]
+    above = torch.ones(size, size, dtype=torch.bool, device=tensor.device).triu(1)
+    return any(bool((tensor[..., part] == tensor[..., part].flatten()[0]).all()) for part in (above, above.t()))

@@ -1,0 +1,115 @@
+"""Integers, booleans and numbers of few values: what they are like is seen, and only values that were drawn are used."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bottega.judge.discrete_variants import apply_discrete, discrete_structure
+from bottega.judge.input_variants import STRONGEST, Strength
+from bottega.judge.inputs import InputSource
+from bottega.judge.variants import OF_INTEGERS
+
+WEAKER = Strength(extreme=False)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.randint(0, 50, (64, 40)), "repeating"),
+        (torch.rand(64, 40) > 0.5, "repeating"),
+        ((torch.rand(64, 40) > 0.5).float(), "repeating"),
+        (torch.randperm(1000), "distinct"),
+        (torch.arange(64).repeat(4, 1), "consecutive"),
+        (torch.full((16,), 128), "constant"),
+        (torch.ones(4, 9, dtype=torch.int64), "constant"),
+        (torch.zeros(4, 9, dtype=torch.int64), "fixed"),
+        (torch.ones(4, 9, dtype=torch.bool), "fixed"),
+        (torch.tensor([0, 5, 9, 9, 20]), "fixed"),
+        (torch.ones(64, 64, dtype=torch.bool).tril(), "fixed"),
+        ((torch.rand(64, 64) > 0.5).tril(), "fixed"),
+        (torch.eye(64, dtype=torch.int64), "fixed"),
+        (torch.nn.functional.one_hot(torch.randint(0, 10, (100,)), 10), "fixed"),
+        (torch.randn(64, 64), "fixed"),
+        (torch.randn(64).to(torch.complex64), "fixed"),
+        (torch.empty(0, dtype=torch.int64), "fixed"),
+    ],
+)
+def test_what_they_are_like_is_seen(tensor: torch.Tensor, kind: str) -> None:
+    assert discrete_structure(tensor) == kind
+
+
+@pytest.mark.parametrize("variant", OF_INTEGERS)
+@pytest.mark.parametrize("strength", [STRONGEST, WEAKER])
+@pytest.mark.parametrize("shape", [(64, 40), (4096,), (3, 100), (256, 4), (5,), (4, 8, 20)])
+def test_only_drawn_values_are_used(variant: str, strength: Strength, shape: tuple[int, ...]) -> None:
+    drawn = torch.randint(0, 30, shape) * 7
+    varied = drawn.clone()
+    apply_discrete(varied, "repeating", variant, strength)
+    assert set(varied.flatten().tolist()) <= set(drawn.flatten().tolist())
+
+
+@pytest.mark.parametrize("variant", OF_INTEGERS)
+def test_columns_with_another_range_keep_it(variant: str) -> None:
+    for _ in range(8):
+        varied = torch.stack([torch.randint(0, 10, (500,)), torch.randint(0, 1000, (500,))], -1)
+        apply_discrete(varied, "repeating", variant, STRONGEST)
+        assert int(varied[:, 0].max()) < 10
+
+
+def test_some_rows_are_of_one_value_and_some_are_sorted() -> None:
+    varied = torch.rand(64, 40) > 0.5
+    apply_discrete(varied, "repeating", "discrete", STRONGEST)
+    assert bool(varied.all(-1).any()) and bool((~varied).all(-1).any())
+    numbers = torch.randint(0, 1000, (64, 40))
+    apply_discrete(numbers, "repeating", "discrete", STRONGEST)
+    steps = numbers.diff(dim=-1)
+    assert bool(((steps >= 0).all(-1) & (steps > 0).any(-1)).any()) and bool(((steps <= 0).all(-1) & (steps < 0).any(-1)).any())
+
+
+def test_the_weaker_form_hides_no_whole_row() -> None:
+    varied = torch.rand(64, 200) > 0.5
+    apply_discrete(varied, "repeating", "discrete", WEAKER)
+    apply_discrete(varied, "repeating", "uniform", WEAKER)
+    assert bool(varied.any(-1).all())
+
+
+def test_in_the_uniform_variant_all_are_alike() -> None:
+    varied = torch.randint(0, 100, (64, 400))
+    apply_discrete(varied, "repeating", "uniform", STRONGEST)
+    assert len(varied.unique()) == 1
+
+
+@pytest.mark.parametrize("variant", OF_INTEGERS)
+@pytest.mark.parametrize(
+    ("kind", "drawn"), [("distinct", torch.randperm(1000)), ("consecutive", torch.arange(64).repeat(4, 1))]
+)
+def test_distinct_numbers_stay_distinct(variant: str, kind: str, drawn: torch.Tensor) -> None:
+    varied = drawn.clone()
+    apply_discrete(varied, kind, variant, STRONGEST)
+    assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values) and not torch.equal(varied, drawn)
+
+
+def test_lengths_become_shorter_and_a_mask_of_ones_gets_zeros() -> None:
+    lengths, mask = torch.full((64,), 128), torch.ones(40, 50, dtype=torch.int64)
+    for tensor in (lengths, mask):
+        apply_discrete(tensor, "constant", "discrete", STRONGEST)
+    assert 1 <= int(lengths.min()) < 128 == int(lengths.max())
+    assert 0.05 < float((mask == 0).double().mean()) < 0.25
+
+
+def test_where_nothing_is_known_numbers_only_change_places() -> None:
+    drawn = torch.randint(0, 100, (64, 40))
+    apply_discrete(varied := drawn.clone(), "repeating", "uniform", STRONGEST, reorder_only=True)
+    assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values) and not torch.equal(varied, drawn)
+
+
+def test_a_table_that_is_the_same_in_every_draw_is_left_alone() -> None:
+    table = torch.randint(0, 9, (64, 40))
+    source = InputSource(lambda: [torch.randn(8, 8), table.clone(), torch.randint(0, 9, (64, 40)), torch.full((8,), 64)], "cpu")
+    assert not source.has_discrete
+    for _ in range(2):
+        source.draw()
+    assert source.has_discrete and source.discrete == ["fixed", "fixed", "repeating", "constant"]
+    drawn = source.draw("discrete")
+    assert torch.equal(drawn.tensors[1], table) and int(drawn.tensors[3].min()) < 64
