@@ -155,7 +155,8 @@ class Skill:
     @property
     def header(self) -> dict[str, Any]:
         """What a selector sees."""
-        names = ("name", "intent", "scope", "tags", "languages", "devices", *(("relations",) if self.relations else ()))
+        more = tuple(name for name in ("relations", "applies_to") if getattr(self, name))
+        names = ("name", "intent", "scope", "tags", "languages", "devices", *more)
         return {name: _plain(getattr(self, name)) for name in names}
 
     @property
