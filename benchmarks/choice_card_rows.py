@@ -1,7 +1,8 @@
 """Prompts that differ in their cards alone, and what is right to answer: the rows of `choice_counterfactual.py`.
 
-A card that holds is followed, whatever it says; one for other sizes, another data type or another device is not. Cards are the task's winner, any
-other choice that ran, and for the selector all winners beside made-up cards of other devices.
+A card that is shown is followed, whatever it says; cards whose conditions do not hold are not shown, as code checks them. Cards are the task's
+winner, any other choice that ran, and for the selector all winners beside made-up cards of other devices. The selector's right answer is what was
+measured: the offered cards whose advice is fastest on the task.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from choice_cards import ChoiceCard, Range, answer_with
+from choice_cards import ChoiceCard, Range, advised_gain, answer_with
 from choice_places import Place, places_of
 from choice_sweep import SURE, Row
-from choice_tasks import DTYPES, SweepTask
+from choice_tasks import SweepTask
 
 from bottega.agents import selector
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.callgraph_names import recorded
+from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
+from bottega.core.workload import Workload
 from bottega.data.answers import selected, written
 from bottega.skills.library import Library
-from bottega.skills.query import query_for
+from bottega.skills.query import Query, query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.tasks.tags import tags_of
 
@@ -39,15 +42,9 @@ PROCESSORS = {
 PROMPTS = Path(__file__).parent / "choice_prompts"
 OFFERED, PICKED = 12, 2
 """Cards that BM25 shows the selector, and that it may pick."""
-NONE, RIGHT, FOUND, SIZES, DEVICE, BM25, SELECTOR = (
-    "no card",
-    "right card",
-    "finding",
-    "other sizes",
-    "other device",
-    "bm25",
-    "selector",
-)
+NONE, RIGHT, WRONG, FOUND, BM25, CHECKED, SELECTOR = (
+    "no card", "right card", "wrong advice", "finding", "bm25", "conditions", "selector",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,14 @@ class Known:
     @property
     def chance(self) -> random.Random:
         return random.Random(self.task.id)
+
+    @property
+    def workload(self) -> Workload:
+        return workload_of(recorded(self.task.source), DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0))
+
+    def gain(self, card: ChoiceCard) -> float | None:
+        """Measured, of the variant that a card advises."""
+        return advised_gain(self.row, self.places, card)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -99,23 +104,8 @@ def around(size: int, chance: random.Random, widest: int) -> Range:
     return 1 << max(0, power - chance.randint(0, widest)), (2 << (power + chance.randint(0, widest))) - 1
 
 
-def beside(size: int, chance: random.Random) -> Range:
-    """One that does not have it."""
-    power = size.bit_length() - 1
-    if power and chance.random() < 0.5:
-        return 1 << max(0, power - chance.randint(1, 3)), (1 << power) - 1
-    first = power + chance.randint(1, 2)
-    return 1 << first, (2 << (first + chance.randint(0, 2))) - 1
-
-
-def _card(
-    task: SweepTask, place: Place, label: str, device: str, chance: random.Random, widest: int, outside: bool = False
-) -> ChoiceCard:
-    told = sizes_told(place)
-    ranges = {name: around(place.sizes[name], chance, widest) for name in told}
-    if outside:
-        name = chance.choice(told)
-        ranges[name] = beside(place.sizes[name], chance)
+def _card(task: SweepTask, place: Place, label: str, device: str, chance: random.Random, widest: int) -> ChoiceCard:
+    ranges = {name: around(place.sizes[name], chance, widest) for name in sizes_told(place)}
     tags = (task.family.split(" ")[-1], *task.operators)
     return ChoiceCard(device, (place.function,), (task.dtype,), ranges, label, tags)
 
@@ -133,43 +123,58 @@ class Case:
 
 
 def training_cases(one: Known) -> list[Case]:
+    """Counterfactual pairs: the same prompt with another card has another answer."""
     chance, found = one.chance, [Case(NONE, HERE, ())]
     if not one.choices:
         return found
 
-    def drawn(device: str = HERE, outside: bool = False, but: str = "") -> ChoiceCard:
-        some = [choice for choice in one.choices if choice[1] != but] or one.choices
+    def drawn(device: str = HERE, but: Sequence[ChoiceCard] = ()) -> ChoiceCard:
+        said = {(card.functions[0], card.choice) for card in but}
+        some = [
+            (place, label) for place, label in one.choices if (one.places[place].function, label) not in said
+        ] or one.choices
         place, label = chance.choice(some)
-        return _card(one.task, one.places[place], label, device, chance, 2, outside)
+        return _card(one.task, one.places[place], label, device, chance, 2)
 
     right = one.right or (drawn(),)
-    others = [device for device in PROCESSORS if device != HERE]
-    there = chance.choice(others)
-    dtype = DTYPES[1 - DTYPES.index(one.task.dtype)]
-    pair = [drawn(), drawn(outside=True)]
-    chance.shuffle(pair)
-    return [
+    another = drawn(but=right)
+    third = drawn(but=(*right, another))
+    there = chance.choice([device for device in PROCESSORS if device != HERE])
+    elsewhere = [place for place in one.places if one.places[place].function != another.functions[0]]
+    beside = [(place, label) for place, label in one.choices if place in elsewhere]
+    cases = [
         *found,
         Case(RIGHT, HERE, right),
-        Case("another card", HERE, (drawn(but=right[0].choice),)),
-        Case(SIZES, HERE, (drawn(outside=True),)),
-        Case(DEVICE, HERE, (drawn(chance.choice(others)),)),
-        Case("other data type", HERE, (replace(drawn(), dtypes=(dtype,)),)),
+        Case("another card", HERE, (another,)),
+        Case("a third card", HERE, (third,)),
         Case("right card there", there, (drawn(there),)),
-        Case("two cards", HERE, tuple(pair)),
     ]
+    if beside:
+        place, label = chance.choice(beside)
+        pair = [another, _card(one.task, one.places[place], label, HERE, chance, 2)]
+        chance.shuffle(pair)
+        cases.append(Case("two cards", HERE, tuple(pair)))
+    return cases
 
 
-def held_out_cases(one: Known, found: Sequence[ChoiceCard], first: Sequence[ChoiceCard]) -> list[Case]:
-    """Wrong cards are the right ones with other conditions, so that only the conditions differ."""
+def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> list[Case]:
+    """Wrong advice is the right card with another choice: its conditions hold, and the choice ran."""
     chance = one.chance
-    wrong = [replace(card, ranges={name: beside(low, chance) for name, (low, _) in card.ranges.items()}) for card in one.right]
-    there = chance.choice([device for device in PROCESSORS if device != HERE])
     holding = [card for card in found if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
-    cases = [Case(NONE, HERE, ()), Case(BM25, HERE, tuple(first[:1])), Case(FOUND, HERE, tuple(holding[:PICKED]))]
+    cases = [
+        Case(NONE, HERE, ()),
+        Case(BM25, HERE, tuple(offered.unchecked[:1])),
+        Case(CHECKED, HERE, tuple(offered.checked[:1])),
+        Case(FOUND, HERE, tuple(holding[:PICKED])),
+    ]
     if one.right:
-        elsewhere = tuple(replace(card, device=there) for card in one.right)
-        cases += [Case(RIGHT, HERE, one.right), Case(SIZES, HERE, tuple(wrong)), Case(DEVICE, HERE, elsewhere)]
+        wrong = []
+        for card in one.right:
+            labels = [
+                label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice
+            ]
+            wrong += [replace(card, choice=chance.choice(labels))] if labels else []
+        cases += [Case(RIGHT, HERE, one.right), Case(WRONG, HERE, tuple(wrong))]
     return [case for case in cases if case.cards or case.kind == NONE]
 
 
@@ -192,13 +197,13 @@ def chat(one: Known, case: Case) -> Row | None:
 
 
 def selecting(one: Known, offered: Sequence[ChoiceCard]) -> Row:
-    """Right are the offered cards that hold, the task's own first."""
+    """Right are the offered cards whose advice is surely faster than the rule's choice on this task, the fastest first."""
     graph = recorded(one.task.source)
-    holding = [card for card in offered if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
-    holding.sort(key=lambda card: card.name not in one.own)
+    gains = {card.name: one.gain(card) or 1.0 for card in offered}
+    better = sorted((card for card in offered if gains[card.name] >= SURE), key=lambda card: -gains[card.name])
     headers = tuple(card.skill().header for card in offered)
     given = selector.SelectorInput(one.task.task, headers, PICKED, HERE, "triton", graph if graph.calls else None)
-    text = selected([card.skill() for card in holding[:PICKED]], PICKED, "terse")
+    text = selected([card.skill() for card in better[:PICKED]], PICKED, "terse")
     return _row(selector.messages(given, Prompts("terse", PROMPTS)), text, "select") | {"kind": "select", "task": one.task.id}
 
 
@@ -224,16 +229,28 @@ def library_of(some: Sequence[Known]) -> dict[str, ChoiceCard]:
     return found
 
 
-def retrieved(some: Sequence[Known], cards: Mapping[str, ChoiceCard]) -> dict[str, list[ChoiceCard]]:
-    """BM25's best for every task."""
+@dataclass(frozen=True)
+class Offer:
+    """BM25's best for a task: of all cards, and of those whose conditions hold."""
+
+    unchecked: tuple[ChoiceCard, ...] = ()
+    checked: tuple[ChoiceCard, ...] = ()
+
+
+def retrieved(some: Sequence[Known], cards: Mapping[str, ChoiceCard]) -> dict[str, Offer]:
     only = Filter(EVERY_STATE, "triton", "cuda")
+    found: dict[str, Offer] = {}
     with tempfile.TemporaryDirectory() as folder:
         library = Library(Path(folder) / "library")
         library.add_many([card.skill() for card in cards.values()])
-        return {
-            one.task.id: [
-                cards[hit.skill.name]
-                for hit in library.search(query_for(replace(one.task.task, tags=tuple(tags_of(one.task.source, one.task.level)))), OFFERED, only)
-            ]
-            for one in some
-        }  # fmt: skip
+        for one in some:
+            query, workload = query_of(one.task), one.workload
+            hits = (
+                library.search(query, OFFERED, each) for each in (only, replace(only, workload=lambda given=workload: given))
+            )
+            found[one.task.id] = Offer(*(tuple(cards[hit.skill.name] for hit in part) for part in hits))
+    return found
+
+
+def query_of(task: SweepTask) -> Query:
+    return query_for(replace(task.task, tags=tuple(tags_of(task.source, task.level))))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from choice_places import STRIDED, Place
+from choice_sweep import Row, geometric_mean
 from choice_tasks import FUSED, SweepTask
 
 from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, AnswerChange, changed
@@ -128,6 +129,16 @@ def answer_with(task: SweepTask, places: Mapping[str, Place], cards: Sequence[Ch
             if place and change.label == card.choice and card.holds(place, task.dtype, device):
                 changes.setdefault(change.place, change)
     return changed(task.answer, changes.values())
+
+
+def advised_gain(row: Row, places: Mapping[str, Place], card: ChoiceCard) -> float | None:
+    """Over the rule, of the sweep's variant that a card advises, at all places of its function; None where there is none. A wrong one counts as the
+    rule's."""
+    found = [
+        one for one in row["variants"]
+        if one["label"] == card.choice and one["place"] in places and places[one["place"]].function in card.functions
+    ]  # fmt: skip
+    return geometric_mean([row["rule_ms"] / one["ms"] if one["ms"] else 1.0 for one in found]) if found else None
 
 
 def _short(functions: Sequence[str]) -> str:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from choice_card_rows import HERE, PROCESSORS
-from choice_cards import ChoiceCard
+from choice_card_rows import HERE, PROCESSORS, query_of
+from choice_cards import ChoiceCard, advised_gain
 from choice_distil import ends
 from choice_findings import CHOOSING, Measured, chosen, device_of, measurements
 from choice_places import Place, fused_place, places_of
-from choice_sweep import RESULTS, Row, geometric_mean, rows_of, tasks_of
+from choice_sweep import RESULTS, Row, rows_of, tasks_of
 from choice_tasks import SweepTask
 
 from bottega.compiler.callgraph_names import recorded
@@ -34,9 +34,8 @@ from bottega.core.device import DeviceFacts
 from bottega.core.workload import Workload
 from bottega.skills.conditions import unmet
 from bottega.skills.library import Library
-from bottega.skills.query import Query, query_for
+from bottega.skills.query import Query
 from bottega.skills.retrieve import EVERY_STATE, Filter
-from bottega.tasks.tags import tags_of
 
 NONE, BM25, CHECKED, HOLDING, ANY, WRONG, ORACLE, WINNER = (
     "no card", "BM25's first card", "BM25's first whose conditions hold", "any card whose conditions hold", "any card", "wrong advice",
@@ -55,23 +54,14 @@ class Measurements:
     workload: Workload
 
     def gain(self, card: ChoiceCard | None) -> float | None:
-        """Of the variant that a card advises, over its places; None where there is none, so that nothing changes."""
-        if card is None:
-            return None
-        return self._gain(card.functions, card.choice)
+        """None where its advice changes nothing."""
+        return None if card is None else advised_gain(self.row, self.places, card)
 
     def others(self, card: ChoiceCard) -> list[float]:
         """Of the other choices at the card's places."""
-        labels = dict.fromkeys(one["label"] for one in self.row["variants"] if self._is_at(one, card.functions))
-        return [gain for label in labels if label != card.choice and (gain := self._gain(card.functions, label)) is not None]
-
-    def _gain(self, functions: Sequence[str], label: str) -> float | None:
-        found = [one for one in self.row["variants"] if one["label"] == label and self._is_at(one, functions)]
-        return geometric_mean([self.row["rule_ms"] / one["ms"] if one["ms"] else 1.0 for one in found]) if found else None
-
-    def _is_at(self, variant: Row, functions: Sequence[str]) -> bool:
-        place = self.places.get(variant["place"])
-        return place is not None and place.function in functions
+        labels = dict.fromkeys(one["label"] for one in self.row["variants"])
+        found = (self.gain(replace(card, choice=label)) for label in labels if label != card.choice)
+        return [gain for gain in found if gain is not None]
 
 
 def read_task(task: SweepTask, row: Row) -> Measurements:
@@ -97,7 +87,7 @@ def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterato
         library.add_many([card.skill() for card in by_name.values()])
         for one in tasks:
             chance = random.Random(one.task.id)
-            query = query_for(replace(one.task.task, tags=tuple(tags_of(one.task.source, one.task.level))))
+            query = query_of(one.task)
 
             def first(only: Filter, query: Query = query) -> ChoiceCard | None:
                 hits = library.search(query, 1, only)

@@ -1,4 +1,4 @@
-"""What a card's conditions decide: the same task is answered in another way with a card that holds, and as by the rule with one that does not."""
+"""The same task is answered in another way with another card, and as by the rule without one; cards that do not hold are not offered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 from choice_card_rows import (
-    DEVICE,
+    CHECKED,
     HERE,
     NONE,
-    PROCESSORS,
     RIGHT,
-    SIZES,
+    WRONG,
     Known,
+    Offer,
     around,
-    beside,
     chat,
     held_out_cases,
     known,
@@ -31,6 +30,7 @@ from choice_places import Place, places_of
 from choice_tasks import SweepTask, built
 
 from bottega.core.task import Task
+from bottega.skills.conditions import unmet
 from bottega.skills.validation import admit_data
 
 SOURCE = """
@@ -77,14 +77,12 @@ def test_sizes_are_read_from_calls_and_launches(task: SweepTask) -> None:
     assert places["rows"] == {"rows": 4096, "columns": 256}
 
 
-def test_ranges_have_the_size_or_do_not() -> None:
+def test_ranges_have_the_size() -> None:
     chance = random.Random(0)
     for size in (1, 2, 3, 64, 100, 4097):
         for _ in range(50):
             low, high = around(size, chance, 2)
             assert low <= size <= high
-            low, high = beside(size, chance)
-            assert low <= high and not low <= size <= high
 
 
 def test_a_card_that_holds_changes_the_answer_and_others_do_not(one: Known) -> None:
@@ -103,28 +101,37 @@ def test_training_rows_answer_what_their_cards_ask_for(one: Known) -> None:
     rows = {case.kind: chat(one, case) for case in training_cases(one)}
     texts = {kind: row["messages"][-1]["content"] for kind, row in rows.items() if row}
     assert texts.keys() == rows.keys()
-    assert texts[SIZES] == texts[DEVICE] == texts["other data type"] == texts[NONE]
-    assert len({texts[RIGHT], texts["another card"], texts[NONE]}) == 3
+    cards = [RIGHT, "another card", "a third card"]
+    assert len({texts[kind] for kind in (NONE, *cards)}) == 4, "counterfactual pairs: every card has an answer of its own"
     assert texts["two cards"] != texts[NONE] and texts["right card there"] != texts[NONE]
     shown = {kind: row["messages"][1]["content"] for kind, row in rows.items() if row}
     assert all("NVIDIA" in text for text in shown.values()) and "Skills:" not in shown[NONE]
     assert "hardware: NVIDIA H200." in shown[RIGHT] and "NVIDIA H200" not in shown["right card there"]
 
 
-def test_wrong_cards_of_the_evaluation_differ_from_the_right_one_in_a_condition_alone(one: Known) -> None:
-    cases = {case.kind: case for case in held_out_cases(one, (), ())}
-    (right,), (sizes,), (device,) = (cases[kind].cards for kind in (RIGHT, SIZES, DEVICE))
-    assert right.technique == sizes.technique == device.technique
-    assert right.ranges != sizes.ranges and right.device != device.device in PROCESSORS
+def test_wrong_advice_differs_from_the_right_card_in_its_choice_alone(one: Known) -> None:
+    cases = {case.kind: case for case in held_out_cases(one, (), Offer(checked=one.right))}
+    (right,), (wrong,) = (cases[kind].cards for kind in (RIGHT, WRONG))
+    assert replace(wrong, choice=right.choice) == right and wrong.choice != right.choice
+    assert not unmet(wrong.applies_to, one.workload) and (wrong.functions[0], wrong.choice) in {
+        (one.places[place].function, label) for place, label in one.choices
+    }
+    assert cases[CHECKED].cards == (right,)
 
 
-def test_the_selector_is_taught_the_card_that_holds(one: Known) -> None:
+def test_only_cards_that_hold_are_offered_and_the_selector_is_taught_the_fastest(one: Known) -> None:
     (card,) = one.right
     cards = library_of([one])
-    assert len(cards) == 2 and {found.name for found in retrieved([one], cards)[one.task.id]} == cards.keys()
-    offered = [found for found in cards.values() if found.name != card.name]
-    assert selecting(one, [*offered, card])["messages"][-1]["content"].startswith(f"{card.name}: ")
-    assert selecting(one, offered)["messages"][-1]["content"] == "none"
+    offer = retrieved([one], cards)[one.task.id]
+    assert {found.name for found in offer.unchecked} == cards.keys() and len(cards) == 2
+    assert offer.checked == (card,), "the other one is for another device"
+    other = next(label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice)
+    times = [{**tried, "ms": 1.0 if tried["label"] == other else 1.5} for tried in one.row["variants"]]
+    best, fast = replace(card, choice=other), replace(one, row={**one.row, "rule_ms": 2.0, "variants": times})
+    assert fast.gain(best) == 2.0
+    assert selecting(fast, [card, best])["messages"][-1]["content"].startswith(f"{best.name}: ")
+    slow = replace(fast, row={**fast.row, "rule_ms": 0.5})
+    assert selecting(slow, [card, best])["messages"][-1]["content"] == "none"
 
 
 def test_cards_of_every_kind_of_place_are_taken_by_a_library() -> None:
