@@ -10,6 +10,7 @@ from bottega.compiler.kernel import (
     Attention,
     Convolution,
     FunctionCall,
+    GroupedProduct,
     Kernel,
     Pool,
     Product,
@@ -33,7 +34,7 @@ def stores(kernel: Kernel) -> tuple[StoreOp, ...]:
 def bodies(kernel: Kernel) -> Iterator[Expression]:
     if isinstance(kernel, RowProgram):
         yield from (reduction.body for reduction in kernel.reductions)
-    if isinstance(kernel, Pool | Scan):
+    if isinstance(kernel, Pool | Scan | GroupedProduct):
         yield kernel.element
     yield from (store.body for store in stores(kernel))
 
@@ -53,6 +54,8 @@ def operands(kernel: Kernel) -> list[View]:
         return [kernel.source, kernel.weight]
     if isinstance(kernel, Attention):
         return [kernel.query, kernel.key, kernel.value, *([kernel.mask] if kernel.mask else [])]
+    if isinstance(kernel, GroupedProduct):
+        return [kernel.right, kernel.ends]
     if isinstance(kernel, Recurrence):
         return [kernel.gates, kernel.weight, *([kernel.bias] if kernel.bias else []), *kernel.begins]
     return (
@@ -109,7 +112,7 @@ def rewritten(kernel: Kernel, rewrite: Rewrite) -> Kernel | None:
             row_stores=restored(kernel.row_stores),
             element_stores=restored(kernel.element_stores),
         )
-    elif isinstance(kernel, Pool | Scan):
+    elif isinstance(kernel, Pool | Scan | GroupedProduct):
         result = dataclasses.replace(kernel, element=new(kernel.element), stores=restored(kernel.stores))
     elif not isinstance(kernel, FunctionCall):
         result = dataclasses.replace(kernel, stores=restored(kernel.stores))

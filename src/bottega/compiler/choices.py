@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Heavy = Literal["product", "short_product", "convolution", "depthwise", "attention"]
+Heavy = Literal["product", "short_product", "convolution", "depthwise", "attention", "grouped"]
 """Operators that the vendor's libraries have good kernels for; of products and convolutions all, or those alone where ours seldom lose."""
 
 

@@ -14,7 +14,8 @@ from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
-from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.grouped_products import OWN_GROUPED
+from bottega.compiler.kernel import Attention, Convolution, GroupedProduct, Map, Product, RowProgram
 from bottega.compiler.layers import passes as layer_passes
 from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
@@ -24,7 +25,7 @@ from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, St
 from bottega.core.task import Task
 from bottega.languages import language_named
 
-KINDS: dict[Heavy, type] = {"product": Product, "convolution": Convolution, "attention": Attention}
+KINDS: dict[Heavy, type] = {"product": Product, "convolution": Convolution, "attention": Attention, "grouped": GroupedProduct}
 TILES = (
     Tile(128, 256, 64, 8, 3),
     Tile(128, 128, 64, 8, 4),
@@ -81,7 +82,11 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
     if choices.fused:
         passes += [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
         passes += target.passes
-    passes += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE) if pass_.name in {f"own_{kind}" for kind in choices.own}]
+    passes += [
+        pass_
+        for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE, OWN_GROUPED)
+        if pass_.name in {f"own_{kind}" for kind in choices.own}
+    ]
     passes += [LIBRARY_FUNCTIONS] if choices.library else []
     passes += [MERGED_LINEARS] if choices.merged else []
     passes += [REPLAY] if choices.graph else []
@@ -96,7 +101,7 @@ def variants(lowered: LoweredTask) -> Iterator[Choices]:
     memory limits a product, its epilogue in the same kernel saves more than the library's tiles do; and the library has no good kernels for
     depthwise convolutions.
     """
-    plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
+    plan = lowered.plan(frozenset(pass_.name for pass_ in (*PASSES, OWN_GROUPED)))
     kinds: tuple[Heavy, ...] = tuple(
         kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
     )
@@ -111,6 +116,8 @@ def variants(lowered: LoweredTask) -> Iterator[Choices]:
         ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
     )
     first = [Choices(own=tuple(ruled)), Choices(own=tuple(ruled), merged=True), Choices()]
+    if "grouped" in kinds:
+        first.insert(1, Choices(own=(*ruled, "grouped")))
     first += [Choices(own=light), Choices(own=kinds)] if kinds else []
     first += [Choices(own=(kind,)) for kind in kinds]
     first = list(dict.fromkeys(first))

@@ -7,8 +7,9 @@ from typing import Any
 
 from bottega.compiler import fusion
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
-from bottega.compiler.expression import Apply, Load, walk
-from bottega.compiler.kernel import FunctionCall, Kernel, Map, Pool, RowProgram, Scan
+from bottega.compiler.expression import Apply, Gather, Load, walk
+from bottega.compiler.grouped_products import gate
+from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
 from bottega.compiler.planner_passes import is_ours
 
 FEW_ROWS, LONG_ROW = 512, 8192
@@ -58,6 +59,8 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
             kept = buffer in returned or len(users) > 1
             if isinstance(producer, Map) and kept:
                 fused = _carried(producer, kernels[later], buffer, passes)
+            elif isinstance(producer, GroupedProduct) and not kept:
+                fused = _gated(producer, kernels[later], buffer, passes)
             else:
                 fused = _pair(producer, kernels[later], buffer, passes)
             if fused is None:
@@ -76,6 +79,12 @@ def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str
     if not isinstance(consumer, RowProgram) or "fuse_rows" not in passes or not _worth_inlining(producer, consumer, buffer):
         return None
     return fusion.carry(producer, consumer, buffer)
+
+
+def _gated(producer: GroupedProduct, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
+    """With the gate that alone reads its result, or with whatever else may follow it."""
+    gated = gate(producer, consumer, buffer) if isinstance(consumer, Map) and "fuse_elementwise" in passes else None
+    return gated or _pair(producer, consumer, buffer, passes)
 
 
 def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list[Kernel] | None:
@@ -105,6 +114,8 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     if isinstance(producer, Map):
         if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
             return None
+        if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
+            return None
         return fusion.inline(producer, consumer, buffer)
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
@@ -116,6 +127,12 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
         if joined is not None:
             return joined
     return fusion.absorb(producer, consumer, buffer)
+
+
+def _computed_again(producer: Map, consumer: GroupedProduct, buffer: str) -> bool:
+    """Whether every tile of columns would compute the rows again. A gather only loads them, and its places are found once a tile."""
+    rows = isinstance(consumer.element, Load) and consumer.element.view.buffer == buffer
+    return rows and not isinstance(producer.stores[0].body, Load | Gather)
 
 
 def _may_fuse(kernel: Kernel, passes: frozenset[str]) -> bool:

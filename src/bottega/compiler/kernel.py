@@ -171,6 +171,32 @@ class Attention:
     origin: tuple[str, ...] = ()
 
 
+GROUPED_PARTS = (ACCUMULATOR, "second accumulator")
+"""Names in the bodies of a grouped product: the sum over the first columns of its matrices, and over as many behind them."""
+
+
+@dataclass(frozen=True)
+class GroupedProduct:
+    """Rows in groups that follow each other, each group times a matrix of its own, and what becomes of each element."""
+
+    groups: int
+    rows: int
+    columns: int
+    """Of the result; the matrices have `parts` times as many."""
+    depth: int
+    parts: int
+    element: Expression
+    """The left operand over (rows, depth): a plain load, or a gather of rows."""
+    right: View
+    """(groups, depth, parts · columns)"""
+    ends: View
+    """(groups), where the rows of each group end."""
+    dtype: str
+    stores: tuple[StoreOp, ...]
+    """Over (rows, columns); bodies use GROUPED_PARTS."""
+    origin: tuple[str, ...] = ()
+
+
 RECURRENT_CELLS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 """Recurrent cells, each with the number of its gates."""
 
@@ -237,4 +263,4 @@ class PythonText:
     text: str
 
 
-Kernel = Map | RowProgram | Product | Convolution | Pool | Scan | Attention | Recurrence | FunctionCall
+Kernel = Map | RowProgram | Product | Convolution | Pool | Scan | Attention | GroupedProduct | Recurrence | FunctionCall

@@ -15,7 +15,7 @@ from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
-from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram, StoreOp
+from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
@@ -81,7 +81,7 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
     operators are ours from the start."""
     heavy = tuple(kind for kind, _ in OWN)
     steps = OWN_RECURRENCE in passes
-    light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
+    light = any(statement.kernel and not isinstance(statement.kernel, (*heavy, GroupedProduct)) for statement in statements)
     light |= steps and any(statement.pieces for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
@@ -96,6 +96,7 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
             continue
         kernel = statement.kernel
         theirs = kernel is None or (light and isinstance(kernel, heavy) and not is_ours(kernel, passes))
+        theirs |= isinstance(kernel, GroupedProduct) and not is_ours(kernel, passes)
         if theirs and (kernel is None or statement.call is not None):
             assert statement.call is not None
             chosen.append(statement.call)

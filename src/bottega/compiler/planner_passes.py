@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.kernel import Attention, Convolution, Kernel, Product
+from bottega.compiler.grouped_products import OWN_GROUPED
+from bottega.compiler.kernel import Attention, Convolution, GroupedProduct, Kernel, Product
 from bottega.compiler.matmul_rule import pays
 
 OWN_PRODUCT, CHUNKED_ROWS, OWN_RECURRENCE = "own_product", "chunked_rows", "own_recurrence"
@@ -86,4 +87,6 @@ def is_ours(kernel: Kernel, passes: frozenset[str]) -> bool:
         return True
     if isinstance(kernel, Convolution) and DEPTHWISE.name in passes and kernel.weight.shape[1] == 1 < kernel.groups:
         return not kernel.transposed
+    if isinstance(kernel, GroupedProduct):
+        return OWN_GROUPED.name in passes
     return any(isinstance(kernel, kind) and name in passes for kind, name in OWN)

@@ -9,7 +9,8 @@ import torch.nn.functional
 from torch.utils._pytree import tree_leaves
 
 from bottega.compiler.call_names import self_text
-from bottega.compiler.kernel import RECURRENT_CELLS, FunctionCall, PythonText
+from bottega.compiler.expression import Load, Name
+from bottega.compiler.kernel import ACCUMULATOR, RECURRENT_CELLS, FunctionCall, GroupedProduct, PythonText, StoreOp
 from bottega.compiler.lowering import recurrence
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
@@ -74,8 +75,21 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         results.append(LoweredTensor(marked(buffer), spec.dtype))
     call = _special(scope, tuple(names)) or call_of(scope, tuple(names))
     pieces = recurrence.layers(scope, tuple(names), call.arguments[1:]) if scope.node.operator in RECURRENT_CELLS else ()
-    scope.state(None, call, pieces=pieces)
+    scope.state(_grouped(scope, names[0]) if scope.node.operator in GROUPED else None, call, pieces=pieces)
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
+
+
+def _grouped(scope: LoweringScope, name: str) -> GroupedProduct | None:
+    """The kernel for a product of groups of rows with a matrix each; None for one of other groups."""
+    rows, matrices, ends = (scope.operand(operand) for operand in GROUPED[scope.node.operator])
+    if len(rows.shape) != 2 or len(matrices.shape) != 3:
+        return None
+    groups, depth, columns = matrices.shape
+    store = StoreOp(marked(scope.buffers[name]), Name(ACCUMULATOR), scope.buffers[name].dtype)
+    left = Load(rows.view, rows.dtype)
+    return GroupedProduct(
+        groups, rows.shape[0], columns, depth, 1, left, matrices.view, ends.view, rows.dtype, (store,), scope.origin
+    )
 
 
 def _pads_nothing(scope: LoweringScope) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from bottega.compiler.backends.triton.attention import write_attention
 from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
+from bottega.compiler.backends.triton.grouped_product import write_grouped_product
 from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
@@ -18,6 +19,7 @@ from bottega.compiler.kernel import (
     Attention,
     Convolution,
     FunctionCall,
+    GroupedProduct,
     Kernel,
     Map,
     Pool,
@@ -71,6 +73,8 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_scan(file, kernel)
     elif isinstance(kernel, Attention):
         write_attention(file, kernel)
+    elif isinstance(kernel, GroupedProduct):
+        write_grouped_product(file, kernel)
     elif isinstance(kernel, FunctionCall):
         write_call(file, kernel)
 
