@@ -144,9 +144,7 @@ def test_cards_without_conditions_rank_as_before(tmp_path: Path) -> None:
     assert offered(library, HERE) == offered(library, None) != []
 
 
-def test_each_card_is_looked_at_once_however_often_the_index_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_card_is_looked_at_once_however_often_the_index_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library, looked = Library(tmp_path / "library"), list[AppliesTo]()
     library.add_many([on(f"cache_tiles_{number}", operators=[f"op_{number}"]) for number in range(100)])
     monkeypatch.setattr(retrieve, "holds", lambda asked, given: looked.append(asked) or holds(asked, given))
