@@ -15,6 +15,7 @@ from bottega.core.errors import CardError
 from bottega.core.skill import AppliesTo, Skill
 from bottega.core.workload import ELEMENTWISE, LAST_AXIS, OTHER_AXIS, PRODUCT, ROW, Operation, Workload
 from bottega.skills import retrieve
+from bottega.skills.agent_skills import markdown
 from bottega.skills.conditions import holds, unmet
 from bottega.skills.library import Library, content_hash
 from bottega.skills.query import query_from_text
@@ -188,3 +189,6 @@ def test_readers_are_told_what_code_checks_where_the_card_has_no_sentence_for_it
     stated = dict(card(applies_to=asked, conditions=replace(PLAIN.conditions, layout="none", hardware="none")).stated)
     assert stated["layout"] == "Max_pool2d, 32 to 8191 columns." and stated["hardware"] == "NVIDIA H200."
     assert stated["data_types"] == PLAIN.conditions.data_types and stated["pipeline"] == "none"
+    page = markdown(card(applies_to=asked))
+    assert "- layout: contiguous rows" in page
+    assert "- checked by code: Tensors of float32 or bfloat16. Max_pool2d, 32 to 8191 columns. NVIDIA H200." in page
