@@ -175,7 +175,8 @@ def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> l
             ]
             wrong += [replace(card, choice=chance.choice(labels))] if labels else []
         cases += [Case(RIGHT, HERE, one.right), Case(WRONG, HERE, tuple(wrong))]
-    return [case for case in cases if case.cards or case.kind == NONE]
+    # where no card holds, who is offered checked cards has none
+    return [case for case in cases if case.cards or case.kind in (NONE, CHECKED)]
 
 
 def chat(one: Known, case: Case) -> Row | None:

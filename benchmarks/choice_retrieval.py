@@ -32,7 +32,7 @@ from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.workload import Workload
-from bottega.skills.conditions import unmet
+from bottega.skills.conditions import holds
 from bottega.skills.library import Library
 from bottega.skills.query import Query
 from bottega.skills.retrieve import EVERY_STATE, Filter
@@ -95,7 +95,7 @@ def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterato
 
             any_state = Filter(EVERY_STATE, "triton", "cuda")
             checked = first(replace(any_state, workload=lambda one=one: one.workload))
-            holding = [card for card in cards if not unmet(card.applies_to, one.workload)]
+            holding = [card for card in cards if holds(card.applies_to, one.workload)]
             others = one.others(checked) if checked is not None else []
             best = max((one.gain(card) or 1.0 for card in cards), default=1.0)
             yield {

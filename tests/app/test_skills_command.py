@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import typer
 
 from bottega.app import skills_command, terminal
 from bottega.core.errors import BottegaError
-from bottega.core.skill import Skill, SkillState
+from bottega.core.skill import AppliesTo, Skill, SkillState
 from bottega.core.trial import GainInterval, Trial
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
@@ -157,6 +157,18 @@ def card_file(folder: Path, card: Skill, **changes: Any) -> Path:
     path = folder / f"{changes.get('name', card.name)}.json"
     path.write_text(json.dumps({**card.to_json(), **changes}))
     return path
+
+
+def test_search_for_a_task_leaves_out_cards_whose_typed_conditions_do_not_hold(
+    place: tuple[str, Path], library: Library, starter: dict[str, Skill]
+) -> None:
+    card = starter[NAME]
+    for name, kind in (("for_rows", "row"), ("for_convolutions", "convolution")):
+        library.add(replace(card, name=name, applies_to=AppliesTo(kinds=(kind,)), state=SkillState.ADMITTED))
+    task = "builtin:" + next(file.stem for file in builtin_files() if "softmax" in file.stem)
+    found = {hit["name"] for hit in bottega("search", "--task", task, *place, "--json").json}
+    assert "for_rows" in found and "for_convolutions" not in found
+    assert "for_convolutions" in {hit["name"] for hit in bottega("search", "softmax", *place, "--json").json}
 
 
 def test_add_takes_cards_as_proposed_and_names_their_twins(tmp_path: Path, starter: dict[str, Skill]) -> None:

@@ -29,6 +29,7 @@ from choice_counterfactual import contrasts
 from choice_places import Place, places_of
 from choice_tasks import SweepTask, built
 
+from bottega.core.skill import NOTHING_MORE, Conditions
 from bottega.core.task import Task
 from bottega.skills.conditions import unmet
 from bottega.skills.validation import admit_data
@@ -107,6 +108,13 @@ def test_training_rows_answer_what_their_cards_ask_for(one: Known) -> None:
     shown = {kind: row["messages"][1]["content"] for kind, row in rows.items() if row}
     assert all("NVIDIA" in text for text in shown.values()) and "Skills:" not in shown[NONE]
     assert "hardware: NVIDIA H200." in shown[RIGHT] and "NVIDIA H200" not in shown["right card there"]
+
+
+def test_typed_conditions_are_told_in_the_words_that_the_model_was_taught(one: Known) -> None:
+    (card,) = one.right
+    skill = card.skill()
+    without = replace(skill, conditions=Conditions(*[NOTHING_MORE] * 5))
+    assert without.stated == skill.stated == tuple(skill.conditions.items())
 
 
 def test_wrong_advice_differs_from_the_right_card_in_its_choice_alone(one: Known) -> None:

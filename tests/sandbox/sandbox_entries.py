@@ -424,6 +424,12 @@ def sleep(fds, arguments):
     time.sleep(arguments.get("seconds", 60))
 
 
+def hold_memory(fds, arguments):
+    held = b"\1" * arguments["bytes"]
+    say(fds, bytes=len(held))
+    time.sleep(60)
+
+
 def spin(fds, arguments):
     say(fds, pid=os.getpid())
     while True:

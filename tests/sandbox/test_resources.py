@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import pytest
 
+from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.fork_server import Limits
 
 MIB = 1 << 20
@@ -95,3 +97,14 @@ def test_files_and_descriptors_are_bounded(sandboxes):
     assert "File too large" in seen["error"]
     seen, _ = sandboxes.run("open_many", limits=SMALL)
     assert "Too many open files" in seen["error"] and seen["count"] < 128
+
+
+def test_what_a_sandbox_holds_is_told(sandboxes):
+    held = {}
+    for size in (0, 200 * MIB):
+        sandbox, said = sandboxes.start("hold_memory", arguments={"bytes": size})
+        with said, closing(ProcessControl(sandbox.control)) as control:
+            said.readline()
+            held[size] = control.held_memory()
+            sandbox.kill()
+    assert 199 * MIB < held[200 * MIB] - held[0] < 230 * MIB

@@ -14,7 +14,9 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import AppliesTo, Skill
 from bottega.core.workload import ELEMENTWISE, LAST_AXIS, OTHER_AXIS, PRODUCT, ROW, Operation, Workload
-from bottega.skills.conditions import unmet
+from bottega.skills import retrieve
+from bottega.skills.agent_skills import markdown
+from bottega.skills.conditions import holds, unmet
 from bottega.skills.library import Library, content_hash
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import Filter
@@ -58,12 +60,12 @@ FAILING: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("asked", HOLDING.values(), ids=HOLDING.keys())
 def test_conditions_that_hold(asked: dict[str, Any]) -> None:
-    assert unmet(AppliesTo.from_json(asked), HERE) == ""
+    assert unmet(AppliesTo.from_json(asked), HERE) == "" and holds(AppliesTo.from_json(asked), HERE)
 
 
 @pytest.mark.parametrize("asked", FAILING.values(), ids=FAILING.keys())
 def test_conditions_that_do_not_hold_and_say_why(asked: dict[str, Any]) -> None:
-    assert unmet(AppliesTo.from_json(asked), HERE)
+    assert unmet(AppliesTo.from_json(asked), HERE) and not holds(AppliesTo.from_json(asked), HERE)
 
 
 def test_a_model_is_its_name_whatever_follows_it() -> None:
@@ -143,6 +145,13 @@ def test_cards_without_conditions_rank_as_before(tmp_path: Path) -> None:
     assert offered(library, HERE) == offered(library, None) != []
 
 
+def test_each_card_is_looked_at_once_however_often_the_index_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, looked = Library(tmp_path / "library"), list[AppliesTo]()
+    library.add_many([on(f"cache_tiles_{number}", operators=[f"op_{number}"]) for number in range(100)])
+    monkeypatch.setattr(retrieve, "holds", lambda asked, given: looked.append(asked) or holds(asked, given))
+    assert offered(library, HERE, 1) == [] and len(looked) == len({asked.operators for asked in looked}) == 100
+
+
 # the card
 
 
@@ -180,3 +189,6 @@ def test_readers_are_told_what_code_checks_where_the_card_has_no_sentence_for_it
     stated = dict(card(applies_to=asked, conditions=replace(PLAIN.conditions, layout="none", hardware="none")).stated)
     assert stated["layout"] == "Max_pool2d, 32 to 8191 columns." and stated["hardware"] == "NVIDIA H200."
     assert stated["data_types"] == PLAIN.conditions.data_types and stated["pipeline"] == "none"
+    page = markdown(card(applies_to=asked))
+    assert "- layout: contiguous rows" in page
+    assert "- checked by code: Tensors of float32 or bfloat16. Max_pool2d, 32 to 8191 columns. NVIDIA H200." in page

@@ -78,7 +78,8 @@ class AppliesTo:
         where = " or ".join((*self.operators, *self.kinds)) or "operations"
         where += f" along the {' or '.join(self.layouts)}" if self.layouts else ""
         ranges = ", ".join(f"{low} to {high} {size}" for size, (low, high) in self.sizes.items())
-        layout = f"{where[0].upper()}{where[1:]}, {ranges or 'any size'}." if self.operators or self.kinds or ranges else ""
+        asks = self.operators or self.kinds or self.layouts or ranges
+        layout = f"{where[0].upper()}{where[1:]}, {ranges or 'any size'}." if asks else ""
         data_types = f"Tensors of {' or '.join(self.dtypes)}." if self.dtypes else ""
         hardware = f"{' or '.join(self.devices)}." if self.devices else ""
         said = {"data_types": data_types, "layout": layout, "hardware": hardware}
@@ -155,7 +156,8 @@ class Skill:
     @property
     def header(self) -> dict[str, Any]:
         """What a selector sees."""
-        names = ("name", "intent", "scope", "tags", "languages", "devices", *(("relations",) if self.relations else ()))
+        more = tuple(name for name in ("relations", "applies_to") if getattr(self, name))
+        names = ("name", "intent", "scope", "tags", "languages", "devices", *more)
         return {name: _plain(getattr(self, name)) for name in names}
 
     @property

@@ -84,6 +84,7 @@ def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     parts = [f"# {skill.name.replace('_', ' ')}", skill.intent, "## Where it applies", skill.anchor, "## When it is sound"]
     asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.stated if text != NOTHING_MORE]
     asked += [f"- other optimisations: {text}" for text in [relations_text(skill.relations)] if text]
+    asked += [f"- checked by code: {' '.join(skill.applies_to.told.values())}"] if skill.applies_to else []
     parts.append("\n".join(asked) or "Nothing more is needed.")
     # A fence longer than any in the example, so that none ends it early.
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", skill.example)), default=0))

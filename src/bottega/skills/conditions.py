@@ -9,16 +9,27 @@ from bottega.core.skill import AppliesTo
 from bottega.core.workload import Operation, Workload
 
 
+def holds(conditions: AppliesTo, workload: Workload) -> bool:
+    return _device_holds(conditions, workload) and _operation_holds(conditions, workload)
+
+
 def unmet(conditions: AppliesTo, workload: Workload) -> str:
     """Why they do not hold, in a few words; empty where they hold."""
-    if conditions.devices and workload.device is not None and not any(
-        _is_device(name, workload.device) for name in conditions.devices
-    ):  # fmt: skip
+    if workload.device is not None and not _device_holds(conditions, workload):
         return f"for {' or '.join(conditions.devices)}, and the device is {workload.device.name} ({workload.device.arch})"
-    asks = conditions.dtypes or conditions.operators or conditions.kinds or conditions.layouts or conditions.sizes
-    if asks and not any(_holds(conditions, operation) for operation in workload.operations):
+    if not _operation_holds(conditions, workload):
         return f"no operation of the task is as it asks: {' '.join(conditions.told.values())}"
     return ""
+
+
+def _device_holds(asked: AppliesTo, workload: Workload) -> bool:
+    device = workload.device
+    return not asked.devices or device is None or any(_is_device(name, device) for name in asked.devices)
+
+
+def _operation_holds(asked: AppliesTo, workload: Workload) -> bool:
+    asks = asked.dtypes or asked.operators or asked.kinds or asked.layouts or asked.sizes
+    return not asks or any(_holds(asked, operation) for operation in workload.operations)
 
 
 def _holds(asked: AppliesTo, operation: Operation) -> bool:

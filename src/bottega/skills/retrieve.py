@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from bottega.core.errors import UsageError
 from bottega.core.skill import DEVICES, AppliesTo, Skill, SkillState
 from bottega.core.workload import Workload
 from bottega.languages import kernel_languages
-from bottega.skills.conditions import unmet
+from bottega.skills.conditions import holds
 from bottega.skills.index import CONDITIONAL, Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
 from bottega.skills.store import SkillStore
@@ -68,10 +67,10 @@ class Hit:
 def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filter, at: int | None) -> list[Hit]:
     if k <= 0 or not query.terms:
         return []
-    limit = k * OVERSAMPLE
+    limit, conditions = k * OVERSAMPLE, _Conditions(store, only.workload)
     while True:
         found = index.search(query, limit, at)
-        passed = _applying(store, only.passing(found), only.workload)
+        passed = conditions.holding(only.passing(found))
         # Among equal scores the limit cuts anywhere: enough were seen when the last one wanted is better than the last one seen.
         if len(found) < limit or (len(passed) >= k and passed[k - 1].score > found[-1].score):
             break
@@ -81,28 +80,32 @@ def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filt
     return _read(store, passed[:k], at)
 
 
-def _applying(store: SkillStore, found: list[Found], workload: Callable[[], Workload] | None) -> list[Found]:
-    """Without cards whose typed conditions do not hold."""
-    some = [part.row for part in found if part.bits & CONDITIONAL] if workload is not None else []
-    if not some or workload is None:
-        return found
-    given, bodies = workload(), _bodies(store, some)
-    with store.sound():
-        failing = {
-            row for row, body in bodies.items() if unmet(AppliesTo.from_json(json.loads(body["body"])["applies_to"]), given)
-        }
-    return [part for part in found if part.row not in failing]
+class _Conditions:
+    """Which rows hold for the task; each is looked at once, however often the index is asked."""
 
+    def __init__(self, store: SkillStore, workload: Callable[[], Workload] | None) -> None:
+        self.store, self.workload = store, workload
+        self._given: Workload | None = None
+        self._holds: dict[int, bool] = {}
 
-def _bodies(store: SkillStore, rows: list[int]) -> dict[int, sqlite3.Row]:
-    # One argument, however many rows: SQLite takes some thousands of them at most.
-    query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"
-    return {row["row"]: row for row in store.rows(query, json.dumps(rows))}
+    def holding(self, found: list[Found]) -> list[Found]:
+        new = [part.row for part in found if part.bits & CONDITIONAL and part.row not in self._holds]
+        if self.workload is None:
+            return found
+        if new:
+            self._given = self._given or self.workload()
+            query = "SELECT row, json_extract(body, '$.applies_to') AS asked FROM cards WHERE row IN (SELECT value FROM json_each(?))"
+            with self.store.sound():
+                for row in self.store.rows(query, json.dumps(new)):
+                    self._holds[row["row"]] = holds(AppliesTo.from_json(json.loads(row["asked"])), self._given)
+        return [part for part in found if self._holds.get(part.row, True)]
 
 
 def _read(store: SkillStore, found: list[Found], at: int | None) -> list[Hit]:
     """The cards themselves, from the truth; a row that was replaced since is left out."""
-    rows = _bodies(store, [part.row for part in found])
-    bodies = {number: row["body"] for number, row in rows.items() if row["valid_to"] is None or at is not None}
+    # One argument, however many rows: SQLite takes some thousands of them at most.
+    query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"
+    rows = store.rows(query, json.dumps([part.row for part in found]))
+    bodies = {row["row"]: row["body"] for row in rows if row["valid_to"] is None or at is not None}
     with store.sound():
         return [Hit(Skill.from_json(json.loads(bodies[part.row])), part.score) for part in found if part.row in bodies]

@@ -31,7 +31,7 @@ from bottega.episodes.context import seed_of
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases
 from bottega.episodes.settings import EpisodeSettings
-from bottega.skills.conditions import unmet
+from bottega.skills.conditions import holds
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
@@ -158,7 +158,7 @@ def admit(
 
 def _applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:
     """Whether a card would be offered for a task: where its typed conditions do not hold it is not tried either."""
-    return lambda task: not skill.applies_to or not unmet(skill.applies_to, workload_of(shared_tracer().trace(task), device))
+    return lambda task: not skill.applies_to or holds(skill.applies_to, workload_of(shared_tracer().trace(task), device))
 
 
 def siblings_of(task: Task, tasks: Sequence[Task], count: int, fits: Callable[[Task], bool] = lambda task: True) -> list[Task]:

@@ -127,6 +127,7 @@ def card_view(run: OpenRun, asked: Asked, links: Links) -> Html:
         ("What goes wrong", "\n".join(card.failures)),
     ]
     sound = [(kind.replace("_", " "), text) for kind, text in card.stated]
+    sound += [("checked by code", " ".join(card.applies_to.told.values()))] if card.applies_to else []
     sound += [("other optimisations", text) for text in [relations_text(card.relations)] if text]
     return joined(
         el("p", card.intent, cls="big"),
