@@ -44,7 +44,7 @@ BEFORE = "before"
 RULE = "rule"
 WORST = -0.7
 """Log of the gain of an option that is much slower, or wrong: how much slower it is teaches nothing."""
-BATCH, LONGEST = 16, 1536
+BATCH, AT_ONCE, LONGEST = 16, 8, 1536
 ROWS = "rows.jsonl"
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -118,13 +118,14 @@ def learn(
         told: list[float] = []
         for at in range(0, len(train), BATCH):
             batch = train[at : at + BATCH]
-            for row in batch:
-                order = [0, *chance.sample(range(1, len(row["options"])), len(row["options"]) - 1)]
-                logprobs = chooser.logprobs(row, order)
-                gains = torch.tensor([row["gains"][place] for place in order], device=device)
-                loss, reward = objective(way, logprobs, gains, chance)
-                (loss / len(batch)).backward()
-                told.append(reward)
+            for first in range(0, len(batch), AT_ONCE):
+                rows = batch[first : first + AT_ONCE]
+                losses = []
+                for row, logprobs in zip(rows, chooser.logprobs(rows)):
+                    loss, reward = objective(way, logprobs, torch.tensor(row["gains"], device=device), chance)
+                    losses.append(loss)
+                    told.append(reward)
+                (torch.stack(losses).sum() / len(batch)).backward()
             torch.nn.utils.clip_grad_norm_(loaded.model.parameters(), 1.0)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
@@ -137,7 +138,7 @@ def learn(
             flush=True,
         )
     name = way if epochs else BEFORE
-    picks = [{"task": row["task"], "way": name, "pick": chooser.pick(row), "seed": seed} for row in held]
+    picks = [{"task": row["task"], "way": name, "pick": pick, "seed": seed} for row, pick in zip(held, chooser.picks(held))]
     write_rows(folder / f"picks-{name}-{seed}.jsonl", picks)
     print(f"{name}: {len(train)} tasks, {step} steps, {time.monotonic() - begun:.0f} s")
 
@@ -161,27 +162,44 @@ class Chooser:
         self.model, self.tokenizer, self.device = model, tokenizer, device
         self.model.train()
 
-    def logprobs(self, row: Row, order: Sequence[int]) -> Tensor:
-        prompt = self.tokenizer(row["prompt"])["input_ids"][-LONGEST:]
-        answers = [self.tokenizer(" " + row["options"][place] + "\n")["input_ids"] for place in order]
-        width = len(prompt) + max(map(len, answers))
-        ids = torch.zeros((len(answers), width), dtype=torch.long)
-        for line, answer in enumerate(answers):
-            ids[line, : len(prompt) + len(answer)] = torch.tensor(prompt + answer)
-        ids = ids.to(self.device)
+    def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
+        """Of each row's options. Prompts are read once, padded on the left, and all options behind them at once."""
+        prompts = [self.tokenizer(row["prompt"])["input_ids"][-LONGEST:] for row in rows]
+        answers = [[self.tokenizer(f" {option}\n")["input_ids"] for option in row["options"]] for row in rows]
+        most = max(map(len, answers))
+        ids, seen = self._padded(prompts, left=True)
+        flat = [answer for each in answers for answer in each + [each[0]] * (most - len(each))]
+        options, counted = self._padded(flat, left=False)
         with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.device.startswith("cuda")):
-            kept = ids.shape[1] - len(prompt) + 1  # logits of the prompt would cost most of the pass
-            logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=kept).logits[:, :-1]
-        each = torch.log_softmax(logits.float(), -1).gather(-1, ids[:, len(prompt) :, None])[..., 0]
-        counted = torch.tensor(
-            [[place < len(answer) for place in range(each.shape[1])] for answer in answers], device=self.device
-        )
-        return (each * counted).sum(-1)
+            places = (seen.cumsum(-1) - 1).clamp(min=0)
+            read = self.model(input_ids=ids, attention_mask=seen, position_ids=places, use_cache=True, logits_to_keep=1)
+            cache = read.past_key_values
+            cache.batch_repeat_interleave(most)
+            before = seen.repeat_interleave(most, 0)
+            places = before.sum(-1, keepdim=True) + torch.arange(options.shape[1], device=self.device)
+            mask = torch.cat([before, counted], -1)
+            after = self.model(
+                input_ids=options, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True
+            )
+        logits = torch.cat([read.logits.repeat_interleave(most, 0), after.logits[:, :-1]], 1)
+        each = torch.log_softmax(logits.float(), -1).gather(-1, options[..., None])[..., 0]
+        sums = (each * counted).sum(-1).view(len(rows), most)
+        return [sums[place, : len(own)] for place, own in enumerate(answers)]
+
+    def _padded(self, rows: Sequence[Sequence[int]], left: bool) -> tuple[Tensor, Tensor]:
+        """Tokens, and which of them count."""
+        width = max(map(len, rows))
+        ids = torch.zeros((len(rows), width), dtype=torch.long)
+        counted = torch.zeros_like(ids)
+        for line, row in enumerate(rows):
+            where = slice(width - len(row), width) if left else slice(len(row))
+            ids[line, where], counted[line, where] = torch.tensor(row), 1
+        return ids.to(self.device), counted.to(self.device)
 
     @torch.no_grad()
-    def pick(self, row: Row) -> int:
+    def picks(self, rows: Sequence[Row]) -> list[int]:
         self.model.eval()
-        found = int(self.logprobs(row, range(len(row["options"]))).argmax())
+        found = [int(each.argmax()) for at in range(0, len(rows), AT_ONCE) for each in self.logprobs(rows[at : at + AT_ONCE])]
         self.model.train()
         return found
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 
+import pytest
 import torch
-from choice_policy import BEFORE, objective, table
+from choice_policy import BEFORE, Chooser, objective, table
 
 
 def learned(way: str, gains: list[float], steps: int = 200) -> list[float]:
@@ -44,3 +45,28 @@ def test_picks_are_compared_on_tasks_that_are_set_aside() -> None:
     lines = list(table(every, picks))
     assert any(line.startswith("| gradient | 4 | 1.200 [1.200, 1.200]") for line in lines)
     assert any(line.startswith(f"gradient over {BEFORE}: 1.200") for line in lines)
+
+
+def test_options_behind_one_prompt_have_the_log_probs_of_whole_texts() -> None:
+    """Prompts of several lengths and options of several numbers at once, against one text after the other; gradients too."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    shape = {"vocab_size": 128, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape, num_key_value_heads=2))
+    rows = [{"prompt": "a b", "options": ["rule", "tile 64"]}, {"prompt": "a longer one", "options": ["rule", "x", "warps 8"]}]
+
+    def tokens(text: str) -> dict[str, list[int]]:
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    def whole(prompt: str, option: str) -> torch.Tensor:
+        ids = torch.tensor([tokens(prompt)["input_ids"] + tokens(f" {option}\n")["input_ids"]])
+        found = torch.log_softmax(model(input_ids=ids).logits[0, :-1].float(), -1).gather(-1, ids[0, 1:, None])[:, 0]
+        return found[len(prompt) - 1 :].sum()
+
+    found = Chooser(model, tokens, "cpu").logprobs(rows)
+    expected = [torch.stack([whole(row["prompt"], option) for option in row["options"]]) for row in rows]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    weight = model.model.layers[0].self_attn.k_proj.weight
+    mine, theirs = (torch.autograd.grad(sum(each.sum() for each in many), weight)[0] for many in (found, expected))
+    torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)

@@ -134,7 +134,7 @@ def in_precision(compute: str, device: str, ranks: Ranks = ALONE, offload: bool 
 def told(learner: Learner) -> dict[str, Any]:
     """Of two updates: the first gradient as Adam keeps it, the second's norm before it is clipped, the losses, and the weights at the end."""
     first = updates(learner, 0)[1]
-    gradient = {key: full(learner.optimiser.moments(each)["exp_avg"]).cpu() for key, each in learner.trained().items()}
+    gradient = {key: full(learner.optimiser.moments(each)["exp_avg"]).cpu().clone() for key, each in learner.trained().items()}
     second = learner.update(learner.policy.packs(random_rows(9), 32), 1, 4)
     weights = {key: value.detach().cpu() for key, value in learner.whole_model().named_parameters()}
     return {"gradient": gradient, "weights": weights, "losses": [*first, second.loss], "norm": second.values["gradient"]}

@@ -39,10 +39,11 @@ def initialise_device(device: str) -> None:
 class DeviceControl:
     def __init__(self, device: str):
         self.device = device
-        self.flushing: torch.Tensor | None = None
         self._rates: dict[str, float] = {}
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+            # Before anything large exists: the allocator would cut it out of what held the first inputs, and keep all of that.
+            self.flushing = torch.empty(2 * self.l2_bytes // 4 + (1 << 20), dtype=torch.int32, device="cuda")
             self._hold_cycles = NOMINAL_CYCLES
         self.hold_ns = 0
         """How long a hold lasts; 0 on a CPU, which is not held, and before it is known."""
@@ -66,8 +67,6 @@ class DeviceControl:
         if self.device == "cpu":
             time.sleep(SPIN_SECONDS)
             return
-        if self.flushing is None:
-            self.flushing = torch.empty(2 * self.l2_bytes // 4 + (1 << 20), dtype=torch.int32, device="cuda")
         reset_persisting_l2()
         self.flushing.zero_()
         torch.cuda.synchronize()
