@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from bottega.compiler.backends.cpp.conv_loops import Field, plain, transposed_place
 from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, heads, indent, nest, region
+from bottega.compiler.backends.cpp.map import tabled
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, factor, without
 from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
 from bottega.compiler.loops import Loop
@@ -163,6 +164,7 @@ def tiled(field: Field) -> list[str]:
         else f"std::min<int64_t>({first} + {BLOCK}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()})"
     )
     before, each = field.tail(f"{values}[{o.index} - {first}][{last.index} - {tile} * {padded.wide}]")
+    tables, before = tabled(function, before, o, [field.batch, *field.out])
     body += [
         f"float {values}[{BLOCK}][2 * LANES];",
         f"std::memcpy({values}, {sums}, sizeof {values});",
@@ -183,7 +185,7 @@ def tiled(field: Field) -> list[str]:
         f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})",
     ]
     loops = [indent(loop, depth) for depth, loop in enumerate(loops)]
-    return [*lines, f"#pragma omp parallel for{collapse(len(loops) - 1)} schedule(static)", *braced(loops, body)]
+    return [*tables, *lines, f"#pragma omp parallel for{collapse(len(loops) - 1)} schedule(static)", *braced(loops, body)]
 
 
 def plane_by_plane(field: Field) -> list[str]:
@@ -215,6 +217,7 @@ def plane_by_plane(field: Field) -> list[str]:
     for level in range(depth - 1, -1, -1):
         work.append(indent("}", level))
     before, each = field.tail(f"{values}[{last.index} - {tile} * {padded.wide}]")
+    tables, before = tabled(function, before, o, [field.batch, *field.out])
     work += [
         f"float {values}[4 * LANES];",
         f"std::memcpy({values}, {sums}, sizeof {values});",
@@ -231,7 +234,7 @@ def plane_by_plane(field: Field) -> list[str]:
         "#pragma omp for collapse(2) schedule(static)",
         *nest([field.batch, o], body),
     ]
-    return [*padded.declared, *region("#pragma omp parallel", inside)]
+    return [*tables, *padded.declared, *region("#pragma omp parallel", inside)]
 
 
 def phases(field: Field) -> list[str]:

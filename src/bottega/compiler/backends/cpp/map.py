@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
@@ -78,6 +79,25 @@ def tail(
     """
     before = invariants(emitter, [store.body for store in outputs], [inner], changing)
     return before, stores(emitter, space, outputs)
+
+
+def tabled(function: FunctionWriter, before: Sequence[str], row: Axis, others: Sequence[Axis]) -> tuple[list[str], list[str]]:
+    """What takes a root or a division and is the same for a whole row, for all rows once: the lines that fill the tables, to be put in
+    front of all loops, and the lines with the tables' values in the place of what they hold."""
+    tables: list[str] = []
+    lines: list[str] = []
+    moving = {axis.index for axis in others} | {line.split(" = ")[0].split()[-1] for line in before}
+    for line in before:
+        left, text = line.removesuffix(";").split(" = ", 1)
+        kind, name = left.split()[-2:]
+        costly = "std::sqrt" in text or " / " in text
+        if not costly or row.index == "0" or moving & set(re.findall(r"\w+", text)):
+            lines.append(line)
+            continue
+        table = function.fresh(f"{name}s", f"{name}_table")
+        tables += [f"std::vector<{kind}> {table}({row.size});", head(row), f"  {table}[{row.index}] = {text};"]
+        lines.append(f"{left} = {table}[{row.index}];")
+    return tables, lines
 
 
 def invariants(

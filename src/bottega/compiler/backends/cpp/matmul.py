@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
-from bottega.compiler.backends.cpp.map import pointers, stores, tail
+from bottega.compiler.backends.cpp.map import pointers, stores, tabled, tail
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
@@ -211,6 +211,7 @@ def _packed(o: Operands) -> list[str]:
     )
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
     before, each = o.tail(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]")
+    tables, before = tabled(function, before, row, [*o.batch, column])
     tile = [
         start,
         f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
@@ -237,7 +238,7 @@ def _packed(o: Operands) -> list[str]:
     rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += HIGH) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
     work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
-    declared = [f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
+    declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
         f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",
         f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
