@@ -1,5 +1,6 @@
 """What retrieval is worth, without a model: cards are made of findings of one half of the sweep's tasks, and on the other half the card that each
-way of choosing puts first is scored by the measured time of the variant that it advises. Then the halves change places.
+way of choosing puts first is scored by the measured time of the variant that it advises. Then the halves change places, and all of it is done for
+several splits, since findings differ with the split: a task's figure is the geometric mean over them.
 
 No model wrote these kernels. Advice is followed at every place of its function, whether the card's conditions hold there or not, as the taught model
 follows it; where no such variant was measured, or it was wrong, the rule's answer stands.
@@ -25,7 +26,7 @@ from choice_cards import ChoiceCard, advised_gain
 from choice_distil import ends
 from choice_findings import CHOOSING, Measured, chosen, device_of, measurements
 from choice_places import Place, fused_place, places_of
-from choice_sweep import RESULTS, Row, rows_of, tasks_of
+from choice_sweep import RESULTS, Row, geometric_mean, rows_of, tasks_of
 from choice_tasks import SweepTask
 
 from bottega.compiler.callgraph_names import recorded
@@ -42,6 +43,9 @@ NONE, BM25, CHECKED, HOLDING, ANY, WRONG, ORACLE, WINNER = (
     "oracle: the best card", "no card: the sweep's winner",
 )  # fmt: skip
 CONTRASTS = ((CHECKED, BM25), (CHECKED, NONE), (CHECKED, ANY), (CHECKED, HOLDING), (CHECKED, WRONG), (BM25, NONE), (BM25, ANY))
+
+Gains = dict[str, float | None]
+"""By the way of choosing a card; None where its advice changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,17 +73,17 @@ def read_task(task: SweepTask, row: Row) -> Measurements:
     return Measurements(task, row, {**places_of(task), **fused_place(task)}, workload_of(recorded(task.source), device))
 
 
-def half_of(task: str) -> int:
-    return int(hashlib.sha256(f"retrieval {task}".encode()).hexdigest(), 16) % 2
+def half_of(task: str, split: int) -> int:
+    return int(hashlib.sha256(f"retrieval {split} {task}".encode()).hexdigest(), 16) % 2
 
 
-def cards_of(measured: Iterable[Measured], half: int, device: str) -> list[ChoiceCard]:
+def cards_of(measured: Iterable[Measured], split: int, half: int, device: str) -> list[ChoiceCard]:
     """Findings of one half; the other is not looked at."""
-    own = [replace(one, part=CHOOSING) for one in measured if half_of(one.task) == half]
+    own = [replace(one, part=CHOOSING) for one in measured if half_of(one.task, split) == half]
     return [found.card for found in chosen(own, device)]
 
 
-def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterator[dict[str, float | None]]:
+def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterator[Gains]:
     """Of each task, by the way of choosing a card; None where its advice changes nothing."""
     by_name = {card.name: card for card in cards}
     with tempfile.TemporaryDirectory() as folder:
@@ -110,26 +114,34 @@ def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterato
             }
 
 
-def table(found: Sequence[Mapping[str, float | None]]) -> Iterator[str]:
-    yield "| card | over the rule, geometric mean, interval over tasks | tasks that it changes | of these faster by 2 %, slower by 2 % |"
+def table(found: Sequence[Sequence[Gains]]) -> Iterator[str]:
+    """Of every task its gains, one for each split."""
+    means = [{way: geometric_mean([one[way] or 1.0 for one in some]) for way in some[0]} for some in found]
+    every = [one for some in found for one in some]
+    yield "| card | over the rule, geometric mean, interval over tasks | of 100 tasks it changes | and makes faster, slower by 2 % |"
     yield "|---|---|---|---|"
-    for way in found[0]:
-        every = [row[way] for row in found]
-        changed = [gain for gain in every if gain is not None]
-        better, worse = sum(gain > 1.02 for gain in changed), sum(gain < 0.98 for gain in changed)
-        yield f"| {way} | {ends([gain or 1.0 for gain in every])} | {len(changed)} of {len(every)} | {better}, {worse} |"
+    for way in means[0]:
+        changed = [gain for one in every if (gain := one[way]) is not None]
+        shares = [
+            100 * sum(wanted) / len(every)
+            for wanted in ([True] * len(changed), [g > 1.02 for g in changed], [g < 0.98 for g in changed])
+        ]
+        yield f"| {way} | {ends([one[way] for one in means])} | {shares[0]:.0f} | {shares[1]:.0f}, {shares[2]:.0f} |"
     yield ""
-    yield "| | over all tasks | over tasks where they differ |"
-    yield "|---|---|---|"
+    yield "| | over all tasks | over tasks where they differ | in single splits |"
+    yield "|---|---|---|---|"
     for one, other in CONTRASTS:
-        ratios = [(row[one] or 1.0) / (row[other] or 1.0) for row in found]
+        ratios = [row[one] / row[other] for row in means]
         apart = [ratio for ratio in ratios if ratio != 1.0]
-        yield f"| {one} over {other} | {ends(ratios)} | {f'{ends(apart)}, {len(apart)} tasks' if apart else ''} |"
+        splits = [geometric_mean([(each[one] or 1.0) / (each[other] or 1.0) for each in split]) for split in zip(*found)]
+        where = f"{ends(apart)}, {len(apart)} tasks" if apart else ""
+        yield f"| {one} over {other} | {ends(ratios)} | {where} | {min(splits):.3f} to {max(splits):.3f} |"
 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="The sweep's.")],
     processes: Annotated[int, typer.Option(min=1)] = 2,
+    splits: Annotated[int, typer.Option(min=1, help="So many ways to halve the tasks.")] = 10,
     limit: Annotated[int, typer.Option(min=0, help="So many tasks of the sweep; 0 for all.")] = 0,
 ) -> None:
     tasks = {one.id: one for one in tasks_of(folder)}
@@ -137,15 +149,17 @@ def main(
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         every = list(pool.map(read_task, [tasks[row["task"]] for row in rows], rows, chunksize=8))
     measured = list(measurements({one.task.id: one.places for one in every}, rows))
-    found: list[dict[str, float | None]] = []
-    for half in (0, 1):
-        cards = cards_of(measured, half, device_of(rows))
-        scored = [one for one in every if half_of(one.task.id) != half]
-        found += gains(scored, cards)
-        print(f"{len(cards)} cards of {len(every) - len(scored)} tasks, scored on {len(scored)} others")
-        for card in cards:
-            print(f"  {' or '.join(card.dtypes)}, {card.where}: {card.choice}")
-    print("\n".join(["", *table(found)]))
+    found: dict[str, list[Gains]] = {one.task.id: [] for one in every}
+    counts: list[int] = []
+    for split in range(splits):
+        for half in (0, 1):
+            cards = cards_of(measured, split, half, device_of(rows))
+            scored = [one for one in every if half_of(one.task.id, split) != half]
+            for one, gain in zip(scored, gains(scored, cards)):
+                found[one.task.id].append(gain)
+            counts.append(len(cards))
+    print(f"{len(every)} tasks, {splits} splits; {min(counts)} to {max(counts)} cards of a half")
+    print("\n".join(["", *table(list(found.values()))]))
 
 
 if __name__ == "__main__":

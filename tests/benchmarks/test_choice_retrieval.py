@@ -86,12 +86,12 @@ def test_a_card_for_another_device_is_not_offered(one: Measurements) -> None:
 
 def test_cards_come_of_one_half_alone() -> None:
     some = [
-        Measured(str(number), CONFIRMING, Place("row", "row", {"columns": 64}), "float32", f"warps={half_of(str(number)) + 1}", "n",
+        Measured(str(number), CONFIRMING, Place("row", "row", {"columns": 64}), "float32", f"warps={half_of(str(number), 7) + 1}", "n",
                  (1.0, 1.5 + number / 1000), (0.98, 1.02))
         for number in range(60)
     ]  # fmt: skip
-    assert {card.choice for card in cards_of(some, 0, HERE)} == {"warps=1"}
-    assert {card.choice for card in cards_of(some, 1, HERE)} == {"warps=2"}
+    assert {card.choice for card in cards_of(some, 7, 0, HERE)} == {"warps=1"}
+    assert {card.choice for card in cards_of(some, 7, 1, HERE)} == {"warps=2"}
 
 
 def test_conditions_of_a_launch_are_those_of_its_operations() -> None:
@@ -104,11 +104,11 @@ def test_conditions_of_a_launch_are_those_of_its_operations() -> None:
     assert fused.kinds == ("product", "convolution") and not fused.layouts and not fused.operators
 
 
-def test_the_table_counts_what_changes_nothing_as_the_rule(one: Measurements) -> None:
-    found = [*gains([one], [pool_card(FAST, 64, 255)]), *gains([one], [pool_card(FAST, 1, 2)])]
-    lines = list(table(found))
-    assert any(line.startswith(f"| {CHECKED} | 1.414 ") and "1 of 2" in line for line in lines)
-    assert any(line.startswith(f"| {CHECKED} over {BM25} | 0.707 ") for line in lines)
+def test_the_table_has_means_over_splits_and_counts_what_changes_nothing_as_the_rule(one: Measurements) -> None:
+    (holding,), (failing,) = (gains([one], [pool_card(FAST, *ends)]) for ends in ((64, 255), (1, 2)))
+    lines = list(table([[holding, failing], [holding, holding]]))
+    assert any(line.startswith(f"| {CHECKED} | {2**0.75:.3f} ") and "| 75 | 75, 0 |" in line for line in lines)
+    assert any(line.startswith(f"| {CHECKED} over {BM25} | {2**-0.25:.3f} ") and "0.707 to 1.000" in line for line in lines)
 
 
 def test_a_finding_holds_where_it_was_won(one: Measurements) -> None:

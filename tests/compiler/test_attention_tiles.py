@@ -53,7 +53,7 @@ def test_the_compiler_needs_what_we_reckon(dtype: str, techniques: tuple[str, ..
     page, kernel = attention(192, dtype, *techniques)
     arguments = ", ".join(page.plan.inputs)
     path = tmp_path / "candidate.py"
-    path.write_text(write(page.plan, lower_task(_plain(arguments)).frame, page.techniques))
+    path.write_text(write(page.plan, lower_task(_plain(arguments)).frame, page.passes))
     spec = spec_from_file_location("candidate", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

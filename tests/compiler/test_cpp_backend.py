@@ -137,3 +137,19 @@ def test_large_results_are_given_back_after_their_last_use() -> None:
     made = [line.split(" = ")[0] for line in lines if " = " in line]
     assert set(freed) == set(made) - {lines[-1].removeprefix("return ")}
     _check(source, light, 3)
+
+
+def test_a_mask_is_read_as_bytes_and_what_it_chooses_before_the_choice() -> None:
+    source = module("torch.where(keep, x, 0.0).sum(-1)", "torch.randn(5, 70), torch.rand(5, 70) < 0.5", "x, keep")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "const uint8_t* keep" in text and "!= 0) ? v : 0.f" in text  # a bool, or a load behind the choice, is no vector
+    _check(source, ALL, 3)
+
+
+def test_rows_are_read_once_where_all_panels_fit_a_cache() -> None:
+    for columns, rows_outside in ((72, True), (2048, False)):
+        source = module("self.f(x)", "torch.randn(50, 64)", init=f"self.f = nn.Linear(64, {columns})")
+        lowered = lower_task(Task(source, "module"), with_library=False)
+        text = write(lowered.plan(ALL), lowered.frame, ALL).split("collapse(2)")[1]
+        assert (text.index("first += HIGH") < text.index("< panels")) == rows_outside

@@ -145,6 +145,13 @@ def test_cards_without_conditions_rank_as_before(tmp_path: Path) -> None:
     assert offered(library, HERE) == offered(library, None) != []
 
 
+def test_a_card_whose_conditions_hold_is_found_without_a_word_in_common_behind_those_that_have_one(library: Library) -> None:
+    words = query_from_text("linear")
+    found = [hit.skill.name for hit in library.search(words, 9, Filter(workload=lambda: HERE))]
+    assert found == ["for_linear", "for_h200"]
+    assert [hit.skill.name for hit in library.search(words, 9)] == ["for_linear"]
+
+
 def test_each_card_is_looked_at_once_however_often_the_index_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library, looked = Library(tmp_path / "library"), list[AppliesTo]()
     library.add_many([on(f"cache_tiles_{number}", operators=[f"op_{number}"]) for number in range(100)])

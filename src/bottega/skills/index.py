@@ -33,7 +33,7 @@ from bottega.languages import index_bit
 from bottega.skills.query import Query
 from bottega.skills.store import SkillStore
 
-FORMAT = 3
+FORMAT = 4
 """Raised when documents or analysis change: an index of another format is built anew."""
 POINTER = "current.json"
 TERMS = 24
@@ -44,6 +44,8 @@ _STATE_BITS = {SkillState.PROPOSED: 1, SkillState.ADMITTED: 2, SkillState.RETIRE
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
 CONDITIONAL = 1 << 60
 """The card has typed conditions, which its body tells."""
+CONDITIONAL_WORD, CONDITIONAL_WEIGHT = "cardwithtypedconditions", 0.1
+"""In the text of every such card: one whose conditions hold fits, also where it shares no word with the task. It comes behind those that do."""
 
 
 class Found(NamedTuple):
@@ -279,7 +281,7 @@ def _document(row: int, body: dict[str, Any]) -> tantivy.Document:
     document.add_unsigned("scope", scope_number(body["scope"]))
     head, text = described(body)
     document.add_text("head", head)
-    document.add_text("text", text)
+    document.add_text("text", f"{text}\n{CONDITIONAL_WORD}" if body.get("applies_to") else text)
     return document
 
 
@@ -331,6 +333,11 @@ def _ask(index: tantivy.Index, query: Query, limit: int) -> list[Found]:
         for term, weight in _telling_terms(searcher, query)
         for field in ("head", "text")
     ]
+    if query.conditional:
+        clauses += [
+            (tantivy.Occur.Should, tantivy.Query.boost_query(tantivy.Query.term_query(index.schema, "text", term, "freq"), CONDITIONAL_WEIGHT))
+            for term in analyser().analyze(CONDITIONAL_WORD)
+        ]  # fmt: skip
     if not clauses:
         return []
     # The collector makes room for its limit at once, whatever there is to find.

@@ -40,12 +40,14 @@ _TYPES = {"float16": "fp16 half", "bfloat16": "bf16", "float32": "fp32", "int8":
 class Query:
     terms: dict[str, float] = field(default_factory=dict)
     """Words as they are, with weights; the index folds case and endings."""
+    conditional: bool = False
+    """Also find cards with typed conditions that have none of the words: whoever asks checks whether they hold."""
 
     def __or__(self, other: Query) -> Query:
         terms = dict(self.terms)
         for word, weight in other.terms.items():
             terms[word] = max(weight, terms.get(word, 0.0))
-        return Query(terms)
+        return Query(terms, self.conditional or other.conditional)
 
 
 def query_from_text(text: str, weight: float = SAID) -> Query:

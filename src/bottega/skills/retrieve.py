@@ -67,6 +67,7 @@ class Hit:
 def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filter, at: int | None) -> list[Hit]:
     if k <= 0 or not query.terms:
         return []
+    query = Query(query.terms, conditional=only.workload is not None)
     limit, conditions = k * OVERSAMPLE, _Conditions(store, only.workload)
     while True:
         found = index.search(query, limit, at)

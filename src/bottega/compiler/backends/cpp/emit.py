@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.prelude import VECTORS
@@ -39,6 +39,18 @@ _LONG = 84
 TERNARY, UNARY, PRIMARY = 0, 8, 9
 Place = Callable[[View, tuple[tuple[int, str, int], ...]], str]
 """The element's index text of a view; the triples are (stride, index text, size) of computed dimensions."""
+
+
+def _always_there(body: Expression) -> Iterator[Load]:
+    """Elements that a mask chooses among. Loaded before the choice they are a vector; loaded after it they are a branch for each. Where the choice
+    is by place, the element need not exist."""
+    for node in walk(body):
+        if (
+            isinstance(node, Apply)
+            and node.function == "where"
+            and not any(isinstance(n, Index) for n in walk(node.arguments[0]))
+        ):
+            yield from (arm for arm in node.arguments[1:] if isinstance(arm, Load))
 
 
 class CppEmitter:
@@ -106,11 +118,12 @@ class CppEmitter:
             uses[body] += 1
         for node in {node for body in bodies for node in walk(body)}:
             uses.update(children(node))
+        chosen = set() if self.function.on_gpu else {load for body in bodies for load in _always_there(body)}
         for body in bodies:
             for node in walk(body):
                 if node in self.known or isinstance(node, Constant | Name | Index):
                     continue
-                shared = uses[node] > 1 and self._reachable(node, bodies)
+                shared = (uses[node] > 1 or node in chosen) and self._reachable(node, bodies)
                 if not shared and not (isinstance(node, Apply) and node is not body and len(self.text(node)) > _LONG):
                     continue
                 kind = self.kind(node)
@@ -178,6 +191,8 @@ class CppEmitter:
         if dtype == "bfloat16":
             self.function.prelude.use("widen")
             return f"widen({text})"
+        if dtype == "bool" and not self.function.on_gpu:
+            return f"({text} != 0)"
         if dtype == "float16":
             return f"__half2float({text})" if self.function.on_gpu else f"float({text})"
         return self._eight_bits("from_e4m3", text) if dtype == E4M3 else text

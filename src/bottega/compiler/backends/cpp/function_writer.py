@@ -193,6 +193,7 @@ class FunctionWriter:
         for buffer, (name, written) in self._in_order():
             kind = memory_type(self.buffer(buffer).dtype)
             kind = "__half" if device and kind == "_Float16" else kind
+            kind = "uint8_t" if not device and kind == "bool" else kind  # a compiler makes no vectors of bool
             parameters.append(f"{'' if written else 'const '}{kind}* {'__restrict__ ' if device else ''}{name}")
         parameters += [f"{kind} {name}" for name, (kind, _) in self.numbers.items()]
         return folded(f'extern "C" {"__global__ " if device else ""}void {self.name}(', parameters, ") {")

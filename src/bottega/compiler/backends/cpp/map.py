@@ -38,10 +38,10 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     space = LoopSpace(function, axes)
     emitter = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     threshold = grain(function, axes)
-    if len(axes) == 1:
-        lines = [f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
-        return lines + block(stores(emitter, space, kernel.stores))
     inside = invariants(emitter, bodies, axes[-1:])
+    if len(axes) == 1:
+        lines = [*inside, f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
+        return lines + block(stores(emitter, space, kernel.stores))
     inside += ["#pragma omp simd", head(axes[-1]), *block(stores(emitter, space, kernel.stores))]
     return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
 

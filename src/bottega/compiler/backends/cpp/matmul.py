@@ -21,6 +21,8 @@ from bottega.compiler.view import View
 STREAM, PACKED = "stream_weights", "packed_panels"
 FEW_ROWS = 16
 MANY_BATCHES = 8
+FEW_WEIGHTS = 65_536
+"""Elements of the right operand that fit a cache beside the rows."""
 
 
 @dataclass
@@ -234,10 +236,14 @@ def _packed(o: Operands) -> list[str]:
         *(indent(line, 1) for line in block(each)),
         "}",
     ]
+    few = column.length * depth.length <= FEW_WEIGHTS
     panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
     rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += HIGH) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
-    work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
+    loops = (
+        [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
+    )  # few panels stay in the cache, and rows are read once
+    work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
     declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
         f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",

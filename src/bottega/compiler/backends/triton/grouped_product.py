@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
-from bottega.compiler.backends.triton.matmul import precision
+from bottega.compiler.backends.triton.matmul import PROGRAMS, precision
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, times
 from bottega.compiler.backends.triton.spelling import kind_of
@@ -35,11 +35,13 @@ def write_grouped_product(file: FileWriter, kernel: GroupedProduct) -> None:
 
 
 def tile_of(file: FileWriter, kernel: GroupedProduct) -> Tile:
-    """As high as a group of the average size, since its last tile is partly empty."""
-    if file.plan.tuning.tile is not None:
-        return file.plan.tuning.tile
-    high = next((size for size in (128, 64, 32) if kernel.rows >= size * kernel.groups), 16)
-    return Tile(high, 128, 64, 8, 3) if high == 128 else Tile(high, 64, 64, 4, 4)
+    """As high as a group of the average size, since its last tile is partly empty; half as wide where each tile is two products."""
+    chosen = file.plan.tuning.tile
+    if chosen is None:
+        high = next((size for size in (128, 64, 32) if kernel.rows >= size * kernel.groups), 16)
+        wide = high == 128 and -(-kernel.rows // high) * (kernel.parts * kernel.columns // 256) >= PROGRAMS
+        chosen = Tile(high, 256 if wide else 128, 64, 8, 3) if high == 128 else Tile(high, 128, 64, 4, 4)
+    return replace(chosen, columns=max(16, chosen.columns // kernel.parts))
 
 
 class _Writer:
