@@ -38,7 +38,8 @@ from bottega.sandbox.fork_server import ForkServer, Sandbox
 
 MB, GB, GIB = 10**6, 10**9, 2**30
 LADDER_GB = (0.016, 0.128, 1.0, 4.0, 12.8, 25.6, 51.2)
-ROLES = ("referee", "eager", "candidate", "judge")
+ROLES = ("referee", "eager", "candidate", "judge", "ready")
+"""`ready`: processes that wait for the next candidates, beside the one that is judged."""
 CPU_PAUSE_S, GPU_PAUSE_S = 0.02, 0.003
 
 _HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass Model(nn.Module):\n"
@@ -101,6 +102,11 @@ class Row:
     outcome: str
     seconds: float
     samples: int
+
+    @property
+    def own(self) -> int:
+        """The peak without processes that wait for the next candidates."""
+        return self.peak - self.parts.get("ready", 0)
 
     @property
     def bound(self) -> int:
@@ -181,8 +187,8 @@ def watch_spawns() -> list[tuple[str, Sandbox]]:
 
     def watching(self: ForkServer, entry: str, **options: Any) -> Sandbox:
         sandbox = spawn(self, entry, **options)
-        trusted = "cache" in (options.get("arguments") or {})
-        started.append(("referee" if "controller" in entry else "eager" if trusted else "candidate", sandbox))
+        unbounded = getattr(options.get("limits"), "file_bytes", 0) >= 1 << 42  # a task's own processes, not a candidate's
+        started.append(("referee" if "controller" in entry else "eager" if unbounded else "candidate", sandbox))
         return sandbox
 
     ForkServer.spawn = watching  # type: ignore[method-assign]
@@ -235,13 +241,23 @@ class Sampler:
 
     def _summed(self, size_of: Callable[[int], int]) -> dict[str, int]:
         parents = parents_of_all()
-        roots = {pid: role for role, sandbox in list(self._watched) if (pid := pid_of(sandbox))}
-        found = dict.fromkeys(ROLES, 0)
+        watched = enumerate(list(self._watched))
+        roots = {pid: f"{role} {number}" for number, (role, sandbox) in watched if (pid := pid_of(sandbox))}
+        sizes: dict[str, int] = {}
         for pid in parents:
-            role = role_of(pid, parents, roots)
-            if role:
-                found[role] += size_of(pid)
-        return found
+            root = role_of(pid, parents, roots)
+            if root:
+                sizes[root] = sizes.get(root, 0) + size_of(pid)
+        return by_role(sizes)
+
+
+def by_role(sizes: dict[str, int]) -> dict[str, int]:
+    """From bytes of each sandbox, named by role and number. The candidate is the largest of its kind."""
+    found = dict.fromkeys(ROLES, 0)
+    for root, size in sizes.items():
+        found[root.partition(" ")[0]] += size
+    largest = max((size for root, size in sizes.items() if root.startswith("candidate")), default=0)
+    return {**found, "candidate": largest, "ready": found["candidate"] - largest}
 
 
 def used_bytes(index: int) -> int:
@@ -322,7 +338,7 @@ def _told(device: str, base: Row, rows: list[Row], left: int) -> None:
     for row in rows:
         parts = ", ".join(f"{role} {size / GB:.2f}" for role, size in row.parts.items() if size > 5 * MB)
         told = ", ".join(f"{part} {size / GB:.2f}" for part, size in sorted(row.told.items(), key=lambda pair: -pair[1])[:6])
-        over = "" if row.peak <= row.bound else " over"
+        over = "" if row.own <= row.bound else " over"
         beyond = (row.peak - base.peak) / max(1, row.floor)
         table.append(
             [row.kind, f"{row.floor / GB:.3g}", f"{row.workspace / GB:.2f}", f"{row.peak / GB:.2f}", f"{row.peak / row.floor:.2f}",
@@ -340,10 +356,11 @@ def _told(device: str, base: Row, rows: list[Row], left: int) -> None:
         "by the judge",
         "outcome",
     )
-    within = sum(row.peak <= row.bound for row in rows)
+    within = sum(row.own <= row.bound for row in rows)
     remarks = [
         where(device),
-        f"GB; contexts and idle processes take {base.peak / GB:.2f}; {within} of {len(rows)} rows stay within 4 (I + O) + W + 2 GiB",
+        f"GB; contexts and idle processes take {base.peak / GB:.2f}; {within} of {len(rows)} rows stay within 4 (I + O) + W + 2 GiB, "
+        "without the processes that are ready for other verdicts",
     ]
     if left:
         remarks.append(f"{left} rows were not begun; give more --seconds, or fewer --kinds")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from large_tasks import measured
-from memory import KINDS, Row, Sampler, parents_of_all, resident, role_of, settled
+from memory import KINDS, Row, Sampler, by_role, parents_of_all, resident, role_of, settled
 
 from bottega.core.task import Task
 from bottega.judge.nvml import gpu_memory, gpu_processes
@@ -28,6 +28,12 @@ def test_tasks_have_the_size_that_was_asked_for(kind: str, floor: int) -> None:
 def test_the_bound_is_the_issues() -> None:
     row = Row("norm", 1000, 70, 5000, {}, {}, "same", 1.0, 3)
     assert row.bound == 4000 + 70 + 2 * 2**30
+
+
+def test_a_process_that_waits_for_the_next_candidate_is_told_apart() -> None:
+    parts = by_role({"referee 0": 30, "candidate 2": 5, "candidate 3": 9, "eager 1": 7})
+    assert parts == {"referee": 30, "eager": 7, "candidate": 9, "judge": 0, "ready": 5}
+    assert Row("norm", 1000, 0, 51, parts, {}, "same", 1.0, 3).own == 46
 
 
 def test_roles_are_inherited_from_the_nearest_ancestor() -> None:
