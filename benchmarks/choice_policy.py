@@ -163,37 +163,35 @@ class Chooser:
         self.model.train()
 
     def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Of each row's options. Prompts are read once, padded on the left, and all options behind them at once."""
+        """Of each row's options. Prompts are read once but for their last token, which begins every option: so no logits of prompts are needed,
+        and padding can stand on the right, where no token is without one that it sees."""
         prompts = [self.tokenizer(row["prompt"])["input_ids"][-LONGEST:] for row in rows]
-        answers = [[self.tokenizer(f" {option}\n")["input_ids"] for option in row["options"]] for row in rows]
+        answers = [
+            [[*prompt[-1:], *self.tokenizer(f" {option}\n")["input_ids"]] for option in row["options"]]
+            for row, prompt in zip(rows, prompts)
+        ]
         most = max(map(len, answers))
-        ids, seen = self._padded(prompts, left=True)
-        flat = [answer for each in answers for answer in each + [each[0]] * (most - len(each))]
-        options, counted = self._padded(flat, left=False)
+        ids, seen = self._padded([prompt[:-1] for prompt in prompts])
+        options, counted = self._padded([answer for each in answers for answer in each + [each[0]] * (most - len(each))])
         with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.device.startswith("cuda")):
-            places = (seen.cumsum(-1) - 1).clamp(min=0)
-            read = self.model(input_ids=ids, attention_mask=seen, position_ids=places, use_cache=True, logits_to_keep=1)
-            cache = read.past_key_values
+            cache = self.model(input_ids=ids, attention_mask=seen, use_cache=True, logits_to_keep=1).past_key_values
             cache.batch_repeat_interleave(most)
             before = seen.repeat_interleave(most, 0)
             places = before.sum(-1, keepdim=True) + torch.arange(options.shape[1], device=self.device)
             mask = torch.cat([before, counted], -1)
-            after = self.model(
+            logits = self.model(
                 input_ids=options, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True
-            )
-        logits = torch.cat([read.logits.repeat_interleave(most, 0), after.logits[:, :-1]], 1)
-        each = torch.log_softmax(logits.float(), -1).gather(-1, options[..., None])[..., 0]
-        sums = (each * counted).sum(-1).view(len(rows), most)
+            ).logits[:, :-1]
+        each = torch.log_softmax(logits.float(), -1).gather(-1, options[:, 1:, None])[..., 0]
+        sums = (each * counted[:, 1:]).sum(-1).view(len(rows), most)
         return [sums[place, : len(own)] for place, own in enumerate(answers)]
 
-    def _padded(self, rows: Sequence[Sequence[int]], left: bool) -> tuple[Tensor, Tensor]:
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Tokens, and which of them count."""
-        width = max(map(len, rows))
-        ids = torch.zeros((len(rows), width), dtype=torch.long)
+        ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
         counted = torch.zeros_like(ids)
         for line, row in enumerate(rows):
-            where = slice(width - len(row), width) if left else slice(len(row))
-            ids[line, where], counted[line, where] = torch.tensor(row), 1
+            ids[line, : len(row)], counted[line, : len(row)] = torch.tensor(row), 1
         return ids.to(self.device), counted.to(self.device)
 
     @torch.no_grad()
