@@ -165,11 +165,7 @@ class Chooser:
     def logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
         """Of each row's options. Prompts are read once but for their last token, which begins every option: so no logits of prompts are needed,
         and padding can stand on the right, where no token is without one that it sees."""
-        prompts = [self.tokenizer(row["prompt"])["input_ids"][-LONGEST:] for row in rows]
-        answers = [
-            [[*prompt[-1:], *self.tokenizer(f" {option}\n")["input_ids"]] for option in row["options"]]
-            for row, prompt in zip(rows, prompts)
-        ]
+        prompts, answers = zip(*map(self._tokens, rows))
         most = max(map(len, answers))
         ids, seen = self._padded([prompt[:-1] for prompt in prompts])
         options, counted = self._padded([answer for each in answers for answer in each + [each[0]] * (most - len(each))])
@@ -185,6 +181,13 @@ class Chooser:
         each = torch.log_softmax(logits.float(), -1).gather(-1, options[:, 1:, None])[..., 0]
         sums = (each * counted[:, 1:]).sum(-1).view(len(rows), most)
         return [sums[place, : len(own)] for place, own in enumerate(answers)]
+
+    def _tokens(self, row: Row) -> tuple[list[int], list[list[int]]]:
+        """Of the prompt, and of its last token with each option; read once, since a row comes in every epoch."""
+        if "tokens" not in row:
+            prompt = self.tokenizer(row["prompt"])["input_ids"][-LONGEST:]
+            row["tokens"] = prompt, [[*prompt[-1:], *self.tokenizer(f" {option}\n")["input_ids"]] for option in row["options"]]
+        return row["tokens"]  # type: ignore[no-any-return]
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Tokens, and which of them count."""
