@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bottega.tasks.bundled_modules import with_bundled_modules
 
 
@@ -51,3 +53,11 @@ def test_the_users_own_package_is_taken_where_it_can_be_imported(tmp_path: Path)
     written(tmp_path / "there", {"near.py": "WHO = 'own'\n", "alone.py": made})
     told = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path / "there", capture_output=True, text=True, check=True)
     assert told.stdout == "own\n"
+
+
+def test_modules_are_looked_for_where_python_looks_above_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script's folder is no package, and what it imports lies in another beside it."""
+    written(tmp_path, {"parts/gate.py": "WHO = 'carried'\n", "scripts/model.py": ""})
+    monkeypatch.chdir(tmp_path)
+    made = with_bundled_modules("from parts.gate import WHO\nprint(WHO)\n", tmp_path / "scripts" / "model.py")
+    assert run(made, tmp_path / "elsewhere") == "carried\n"

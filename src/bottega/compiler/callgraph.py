@@ -28,6 +28,8 @@ SAME_VALUES = frozenset(
     ("unsqueeze", "squeeze", "view", "reshape", "permute", "transpose", "flatten", "unflatten", "contiguous", "dropout", "t", "T", "mT", "clone")
 )  # fmt: skip
 """Operators whose result holds the values of their input in another arrangement."""
+SPLITTING = frozenset(("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "unsafe_split", "unsafe_chunk"))
+"""They make several results, which the tracer takes one by one."""
 
 _RESULT = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 _RESULT_NAME = re.compile(r"t\d{1,6}\w{0,40}")

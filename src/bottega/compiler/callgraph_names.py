@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from bottega.compiler.callgraph import Call, CallGraph, Shape
+from bottega.compiler.callgraph import SPLITTING, Call, CallGraph, Shape
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.plan import Cuts
 from bottega.compiler.trace import Graph, Ref, TraceNode
 
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
-SPLITTING = frozenset(("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "unsafe_split", "unsafe_chunk"))
-"""They make several results, which the tracer takes one by one."""
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
     "view": ("reshape",), "truediv": ("div",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),

@@ -11,8 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bottega.compiler.callgraph import SAME_VALUES, Call, CallGraph, NamedTensor, Shape
-from bottega.compiler.callgraph_names import SPLITTING
+from bottega.compiler.callgraph import SAME_VALUES, SPLITTING, Call, CallGraph, NamedTensor, Shape
 from bottega.compiler.library.choices import product_size
 from bottega.core.device import DeviceFacts
 from bottega.core.workload import (

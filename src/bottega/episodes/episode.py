@@ -12,7 +12,7 @@ from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, faster
-from bottega.episodes.selecting import retrieve, select
+from bottega.episodes.selecting import offers_cards, retrieve, select
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
@@ -71,8 +71,11 @@ def use_of(episode: Episode, run: str, rules: Rules) -> Use:
 
 async def _start(context: EpisodeContext, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
     version = context.library.version if context.library is not None else 0
-    # in a thread: a card with typed conditions has the task's calls recorded in a sandbox
-    retrieved = await asyncio.to_thread(retrieve, context.library, task, settings, context.device, version)
+    retrieved: list[Skill] = []
+    if context.library is not None and offers_cards(
+        settings
+    ):  # in a thread: a card's conditions may have the task's calls recorded
+        retrieved = await asyncio.to_thread(retrieve, context.library, task, settings, context.device, version)
     return EpisodeStarted(
         key=f"{episode}/start",
         episode=episode,

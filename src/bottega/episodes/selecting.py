@@ -26,9 +26,13 @@ from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
 
-def retrieve(library: Library | None, task: Task, settings: EpisodeSettings, device: DeviceFacts, at: int) -> list[Skill]:
+def offers_cards(settings: EpisodeSettings) -> bool:
+    return settings.select != "none" and settings.retrieved > 0
+
+
+def retrieve(library: Library, task: Task, settings: EpisodeSettings, device: DeviceFacts, at: int) -> list[Skill]:
     """Cards that may fit the task on the device, best first."""
-    if library is None or settings.select == "none" or not settings.retrieved:
+    if not offers_cards(settings):
         return []
     states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
     only = filter_for(task, settings, device, states)

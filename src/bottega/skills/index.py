@@ -338,7 +338,7 @@ def _ask(index: tantivy.Index, query: Query, limit: int) -> list[Found]:
             (tantivy.Occur.Should, tantivy.Query.boost_query(tantivy.Query.term_query(index.schema, "text", term, "freq"), CONDITIONAL_WEIGHT))
             for term in analyser().analyze(CONDITIONAL_WORD)
         ]  # fmt: skip
-    if not clauses:
+    if not clauses or not total:
         return []
     # The collector makes room for its limit at once, whatever there is to find.
     hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=min(limit, total), count=False).hits

@@ -7,6 +7,7 @@ program that a delivered module is used in, that one is taken.
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 from bottega.core.errors import TaskError
@@ -40,13 +41,14 @@ def {name}(sources):
 def with_bundled_modules(text: str, path: Path) -> str:
     """The file's text with the modules that it imports from beside it; the text itself where there are none."""
     package, root = _package_of(path)
+    roots = _roots(path, root)
     tree = ast.parse(text)
     absolute = _without_relative_imports(text, tree, package)
     sources: dict[str, tuple[bool, str]] = {}
     pending = sorted(_imported(tree, package))
     while pending:
         name = pending.pop()
-        found = _find(root, name)
+        found = next((one for each in roots if (one := _find(each, name)) is not None), None)
         if name in sources or found is None:
             continue
         is_package, source = sources[name] = found
@@ -72,6 +74,14 @@ def _package_of(path: Path) -> tuple[str, Path]:
         parts.insert(0, root.name)
         root = root.parent
     return ".".join(parts), root
+
+
+def _roots(path: Path, root: Path) -> list[Path]:
+    """Folders that the file's imports may begin at: its own, and of those that Python looks in now, and the working folder, what lies above it.
+    A script in one folder imports from another in this way, with no package around them."""
+    above = set(path.resolve().parents)
+    looked_in = [Path(each).resolve() for each in ("", *sys.path)]
+    return list(dict.fromkeys([root, *(each for each in looked_in if each in above)]))
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
