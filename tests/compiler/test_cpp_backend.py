@@ -153,3 +153,12 @@ def test_rows_are_read_once_where_all_panels_fit_a_cache() -> None:
         lowered = lower_task(Task(source, "module"), with_library=False)
         text = write(lowered.plan(ALL), lowered.frame, ALL).split("collapse(2)")[1]
         assert (text.index("first += HIGH") < text.index("< panels")) == rows_outside
+
+
+def test_an_index_that_is_cut_into_halves_has_a_loop_for_each() -> None:
+    """Halves that are turned and put together again, as by rotary embeddings: no rest of a division in the innermost loop."""
+    source = module("torch.cat([x[..., :16] * x[..., 16:] - 1.5, x[..., 16:] - x[..., :16]], -1)", "torch.randn(3, 5, 32)")
+    understood = lower_task(Task(source, "module"), with_library=False)
+    text = write(understood.plan(ALL), understood.frame, ALL)
+    assert "remainder_of" not in text and "piece += 16" in text
+    _check(source, ALL, 0)

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.loop_text import block, collapse, head, nest
+from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, nest
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
@@ -27,6 +27,8 @@ from bottega.compiler.view import View
 
 GRAIN = "grain_threshold"
 SMALL = 65536
+SHORTEST_PIECE = 8
+"""Of fewer elements no vector is made."""
 
 
 def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
@@ -42,8 +44,27 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     if len(axes) == 1:
         lines = [*inside, f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
         return lines + block(stores(emitter, space, kernel.stores))
-    inside += ["#pragma omp simd", head(axes[-1]), *block(stores(emitter, space, kernel.stores))]
+    inside += in_parts(function, axes[-1], stores(emitter, space, kernel.stores))
     return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
+
+
+def in_parts(function: FunctionWriter, axis: Axis, body: list[str]) -> list[str]:
+    """The innermost loop. Where its index is cut into equal pieces (`cat` of halves), a loop for each piece: the rest of a division makes no
+    vectors, and what belongs to one piece is known before its loop."""
+    text = "\n".join(body)
+    lengths = {int(length) for length in re.findall(rf"remainder_of\({axis.index}, (\d+)\)", text)}
+    length = lengths.pop() if len(lengths) == 1 else 0
+    if length < SHORTEST_PIECE or axis.length % length:
+        return ["#pragma omp simd", head(axis), *block(body)]
+    piece = function.fresh("piece", "part")
+    text = text.replace(f"remainder_of({axis.index}, {length})", f"({axis.index} - {piece})")
+    text = text.replace(f"= ({axis.index} - {piece});", f"= {axis.index} - {piece};")
+    text = re.sub(
+        rf"\b{axis.index} < (\d+)\b", lambda found: f"{piece} < {found[1]}" if int(found[1]) % length == 0 else found[0], text
+    )
+    loop = f"for (int64_t {axis.index} = {piece}; {axis.index} < {piece} + {length}; ++{axis.index})"
+    inner = ["#pragma omp simd", loop, *block(text.split("\n"))]
+    return braced([f"for (int64_t {piece} = 0; {piece} < {axis.size}; {piece} += {length})"], inner)
 
 
 def pointers(function: FunctionWriter, bodies: Sequence[Expression], outputs: Sequence[StoreOp]) -> None:

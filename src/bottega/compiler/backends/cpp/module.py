@@ -80,7 +80,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
     text = ""
     if functions:
         imports.add(f"from bottega.runtime import {language.runtime}")
-        body = "\n\n".join(part for part in [prelude.text(), *functions] if part)
+        body = "\n\n".join(part for part in [prelude.text(functions), *functions] if part)
         text = f'{language.library} = {language.runtime}(r"""\n{language.includes(body)}{body}\n""")'
     return frame.render(imports, text, forward)
 

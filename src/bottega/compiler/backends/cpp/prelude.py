@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from bottega.compiler.library.cpp.functions import FUNCTIONS, spaced
 
 VECTORS = {
@@ -28,8 +31,13 @@ class Prelude:
     def add(self, name: str, text: str) -> None:
         self._texts.setdefault(name, text)
 
-    def text(self) -> str:
-        texts = list(self._texts.values())
+    def text(self, functions: Sequence[str]) -> str:
+        """Without arithmetic of indices that none of these functions calls any more."""
+        texts: list[str] = []
+        for text in reversed(self._texts.values()):  # each is defined before it is used
+            name = re.match(r"static inline int64_t (\w+)\(", text)
+            if name is None or any(re.search(rf"\b{name[1]}\b", other) for other in (*functions, *texts)):
+                texts.insert(0, text)
         if self._on_gpu:
             texts = [_on_device(text) for text in texts]
         return "\n\n".join(spaced(texts))
