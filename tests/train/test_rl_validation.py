@@ -25,7 +25,8 @@ from bottega.train.rollout import RlInputs  # noqa: E402
 from bottega.train.settings import Config  # noqa: E402
 from bottega.train.validation import is_due, require_unseen  # noqa: E402
 
-OFTEN = ["log.eval_every=2", "checkpoint.every=1", *SMALL, *EXACT]
+LATE = 40
+OFTEN = ["log.eval_every=2", "checkpoint.every=1", *SMALL, *EXACT, "rollout.tasks=1", "ablations.frozen_library=true"]
 
 
 def inputs(folder: Path, validation: tuple[Task, ...], judge: ToyJudge) -> Callable[[Config], Any]:
@@ -49,25 +50,30 @@ class Killed(BaseException):
     pass
 
 
-def test_it_tells_how_unseen_tasks_fare_and_changes_nothing(tmp_path: Path) -> None:
-    unseen = tasks()[4:]
-    with_it = run(tmp_path / "with", unseen, ToyJudge())
-    told = measured(with_it)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    judge = ToyJudge()
+    found = run(tmp_path_factory.mktemp("whole"), tasks()[4:], judge)
+    assert judge.calls > LATE
+    return found
+
+
+@pytest.mark.rotates
+def test_it_tells_how_unseen_tasks_fare_and_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    told = measured(whole)
     assert [key for key in told if key.startswith("eval/")] == ["eval/0", "eval/2", "eval/3"]
     assert told["eval/0"]["tasks"] == 2 and {"correct", "fast_1", "with_skills/correct"} <= told["eval/3"].keys()
     without = run(tmp_path / "without", (), ToyJudge())
     assert {key: value for key, value in told.items() if not key.startswith("eval/")} == measured(without)
-    assert same(weights(with_it), weights(without))
-    drawn = [panel.title for block in training_page(with_it, "rl").blocks for panel in getattr(block, "drawings", ())]
+    assert same(weights(whole), weights(without))
+    drawn = [panel.title for block in training_page(whole, "rl").blocks for panel in getattr(block, "drawings", ())]
     assert "Validation" in drawn
 
 
-@pytest.mark.parametrize("verdicts", [3, 30, 70])
-def test_a_killed_run_validates_as_if_it_had_not_been(tmp_path: Path, verdicts: int) -> None:
-    """Killed within the first validation, and within later steps: nothing is judged twice there, and the same figures come out."""
-    whole_judge = ToyJudge()
-    whole = run(tmp_path / "whole", tasks()[4:], whole_judge)
-    assert whole_judge.calls > 70
+@pytest.mark.rotates
+@pytest.mark.parametrize("verdicts", [3, LATE])
+def test_a_killed_run_validates_as_if_it_had_not_been(whole: Path, tmp_path: Path, verdicts: int) -> None:
+    """Killed within the first validation, and within a later step: the same figures come out."""
 
     def heard(task: Task, candidate: Candidate) -> None:
         if judge.calls == verdicts:
