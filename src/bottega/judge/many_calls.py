@@ -21,6 +21,7 @@ from bottega.judge.rounds import Rounds, inspect_outputs, keeps_outputs, most_sa
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.trials import call_violations
 
 COMPARED_ONE_IN = 8
 CHEAP_BYTES, USES = 1 << 20, 8
@@ -58,6 +59,9 @@ def call_often(
             break
         inputs, keep = next(contents), keeps_outputs(candidate, profile)
         mine = timed_call(candidate, inputs, options, keep=keep)
+        result.seen.violations += call_violations(candidate, mine, inputs, options)
+        if result.seen.violations:
+            break
         if secrets.randbelow(COMPARED_ONE_IN) == 0:
             records = {name: timed_call(trusted, inputs, options), "candidate": mine}
             sampled = most_sampled(candidate.device, settings.quick)

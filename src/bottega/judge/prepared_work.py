@@ -3,7 +3,8 @@
 No clock sees it, and no output is wrong. Whoever makes a stock in some of its timed calls pays for it in their mean, where that is above the
 median by more than the baseline's is: the same inputs may take both longer. And a stock takes memory: whoever holds more than the baseline, or
 returns outputs that take long to write, of which a stock may lie in place of the heap's reserve, is called so often that any stock is used up
-(`many_calls`), and what its calls take longer then is charged. Packed weights, tables and imported libraries take memory too; nothing is used up of them, and nothing is charged.
+(`many_calls`), and what its calls take longer then is charged. Packed weights, tables and imported libraries take memory too; nothing of them is
+used up, and nothing is charged.
 """
 
 from __future__ import annotations
