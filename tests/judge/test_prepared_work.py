@@ -73,6 +73,13 @@ def test_one_call_that_works_for_nine_is_found() -> None:
     assert amortised_ns(pairs(*[0.5] * 8, 0.9)) == 0.0
 
 
+def test_an_accident_does_not_come_again_and_a_stock_that_is_used_up_stays_so() -> None:
+    timed = pairs(*[0.5] * 7, 1.8)
+    assert amortised_ns(timed) > 0
+    assert amortised_ns(timed, pairs(*[0.5] * 16)) == 0.0
+    assert amortised_ns(timed, pairs(*[1.8] * 16)) > 0.8 * MS
+
+
 def test_inputs_that_take_both_longer_are_nobodys_stock() -> None:
     mine, theirs = (0.5, 0.5, 2.0) * 4, (1.0, 1.0, 4.0) * 4
     assert amortised_ns(pairs(*mine, baseline=theirs)) == 0.0

@@ -62,13 +62,15 @@ class PreparedWork:
         return 2 * self.unit / rate * 1e9 if calls < self.calls + FEWEST_CALLS else 0.0
 
 
-def amortised_ns(pairs: Sequence[TimedPair]) -> float:
-    """How much longer the mean call takes than the usual one, where the baseline's does not: one call of nine does the work of all."""
-    theirs = [max(pair.baseline_core - pair.baseline_beside, 1) for pair in pairs]
+def amortised_ns(pairs: Sequence[TimedPair], again: Sequence[TimedPair] = ()) -> float:
+    """How much longer the mean call takes than the usual one, where the baseline's does not: one call of nine does the work of all. `again`: further
+    rounds, in which an accident does not come again, and a stock may have been used up."""
+    theirs = [max(pair.baseline_core - pair.baseline_beside, 1) for pair in (*pairs, *again)]
     uneven = max(1.0, fmean(theirs) / median(theirs))
     usual = median(pair.candidate_core for pair in pairs)
     beside = median(pair.baseline_beside for pair in pairs)
-    return _noticed(pairs, fmean(pair.candidate_core for pair in pairs) - usual - (uneven - 1) * max(usual - beside, 0))
+    mean = fmean(pair.candidate_core for pair in (*pairs, *again))
+    return _noticed(pairs, mean - usual - (uneven - 1) * max(usual - beside, 0))
 
 
 def _noticed(pairs: Sequence[TimedPair], more: float) -> float:

@@ -98,14 +98,13 @@ class TimingStage:
     ) -> bool:
         """Before a candidate is called faster. True when an output was wrong."""
         context, timing = self.run.context, self.run.found["timing"]
+        again = Rounds(pairs={name: [] for name in rounds.pairs})
         if any(row["speedup"][1] > 1 and amortised_ns(rounds.pairs[name]) for name, row in timing.items()):
-            # An accident does not come again.
             again = self._rounds(chosen, accepted, options, [], exactly=2 * min(map(len, rounds.pairs.values())))
             if self._is_decided_by(again):
                 return True
-            rounds.pairs = {name: pairs + again.pairs[name] for name, pairs in rounds.pairs.items()}
         for name, row in timing.items():
-            charge(row, amortised_ns(rounds.pairs[name]))
+            charge(row, amortised_ns(rounds.pairs[name], again.pairs[name]))
         prepared = self._suspect_prepared_work()
         if prepared is None:
             return False
@@ -125,7 +124,7 @@ class TimingStage:
             return True
         for name, row in timing.items():
             unknown = prepared.unknown_ns(len(many.core_ns), self._memory_rate)
-            charge(row, prepared.hidden_ns(rounds.pairs[name], many.core_ns), unknown)
+            charge(row, prepared.hidden_ns(rounds.pairs[name] + again.pairs[name], many.core_ns), unknown)
         return False
 
     def _rounds(
