@@ -205,7 +205,7 @@ class Called:
 def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or it would know by the time since its last call that nobody looks."""
     log: list[str] = []
-    monkeypatch.setattr(rounds, "_inspect", lambda *_: "")
+    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
     monkeypatch.setattr(rounds.secrets, "randbelow", lambda bound: 0)  # looks in every round
     profile = SimpleNamespace(aliases=False, mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
     runners = [Called(name, log) for name in ("eager", "compile", "candidate")]

@@ -54,3 +54,8 @@ class CallRecord:
     held_ns: int = 0
     """For how long the controller occupied a GPU as the call began."""
     input_specs: list[TensorSpec] = field(default_factory=list)
+
+    def core_ns(self, cores: int) -> int:
+        """What the call took by the operating system's count, which waiting for a core does not change, from the views of its inputs on until the
+        worker was stopped."""
+        return round(self.ran_ns + (self.others_ns + self.ahead_ns) / max(1, cores - 1)) if self.ran_ns else self.inner_ns

@@ -78,6 +78,9 @@ class TimedPair:
     """How many a call may use; 0 on a GPU."""
     baseline_late: int = 0
     """For how long a GPU did something else while the baseline was being stopped, which leaves nothing behind: others' work. 0 on a CPU."""
+    baseline_core: int = 0
+    """`CallRecord.core_ns` of the baseline."""
+    candidate_core: int = 0
 
 
 @dataclass(frozen=True)

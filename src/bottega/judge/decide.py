@@ -216,6 +216,9 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(
             f"timing: many calls take {prepared} longer in the mean than the timed ones: work was done for several, or before"
         )
+    unknown = next((row["unknown"] for row in found.get("timing", {}).values() if row.get("unknown")), "")
+    if unknown:
+        notes.append(f"timing: the candidate holds so much memory that {unknown} may have been prepared before, at the low end")
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
         notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")

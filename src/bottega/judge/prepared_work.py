@@ -1,8 +1,10 @@
 """Work that was done before the timed calls and serves only so many of them: a stock of zeroed outputs, made at construction or in a warm-up call.
 
-No clock sees it, and no output is wrong. Whoever makes a stock in some of its timed calls pays for it in their mean. And a stock takes memory:
-whoever holds more than the baseline, or returns its outputs from ever new addresses, is called so often that any stock is used up, and what its
-calls take longer then is charged.
+No clock sees it, and no output is wrong. Whoever makes a stock in some of its timed calls pays for it in their mean, where that is above the
+median by more than the baseline's is: the same inputs may take both longer. And a stock takes memory: whoever holds more than the baseline, or
+returns outputs that take long to write, of which a stock may lie in place of the heap's reserve, is called so often that any stock is used up
+(`many_calls`), and what its calls take longer then is charged. Packed weights, tables and imported libraries take memory too; nothing of them is
+used up, and nothing is charged.
 """
 
 from __future__ import annotations
@@ -13,16 +15,15 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from bottega.judge.clocks import TimedPair
+from bottega.judge.clocks import FLOOR_NS, TimedPair
 
 NOTICED_SHARE = 0.125
-"""Of a call: what could be prepared for it in less memory than is moved in that time gains less."""
+"""Of a call, beside the microseconds by which intervals are widened anyway: what could be prepared for it in less memory than is moved in that
+time gains less."""
 SMALL_BYTES = 32 << 20
-MOST_ADDRESSES = 4
-"""An allocator gives the same memory again once it is free, but for outputs that are kept."""
-SLACK, SLACK_NS = 0.15, 20_000.0
-"""By how much the mean of a few calls exceeds the median of others on a busy machine."""
-LONGEST_SECONDS = 4.0
+SLACK, SLACK_OF_DELIVERY, SLACK_NS = 0.15, 0.05, 20_000.0
+"""By how much the mean of a few calls exceeds the median of others on a busy machine: of a call, and of what a worker does beside it."""
+FEWEST_CALLS = 8
 
 
 @dataclass(frozen=True)
@@ -35,49 +36,59 @@ class PreparedWork:
     """How many it would last for."""
 
     @classmethod
-    def suspected(
-        cls, more_memory: int, reserve: int, places: Sequence[tuple[int, ...]], output_bytes: int, call_s: float, rate: float
-    ) -> PreparedWork | None:
+    def suspected(cls, more_memory: int, reserve: int, output_bytes: int, call_s: float, rate: float) -> PreparedWork | None:
         """`more_memory`: bytes that the candidate holds and the baseline does not. `reserve`: of its heap, where a stock may lie too. `rate`:
         bytes a second."""
-        unit = max(output_bytes, NOTICED_SHARE * call_s * rate, 1.0)
-        elsewhere = output_bytes >= unit / 2 and len(set(places)) > max(MOST_ADDRESSES, len(places) / 3)
-        if more_memory < 2 * unit + SMALL_BYTES and not elsewhere:
+        unit = max(output_bytes, (NOTICED_SHARE * call_s + FLOOR_NS / 1e9) * rate, 1.0)
+        if more_memory < 2 * unit + SMALL_BYTES and output_bytes < unit / 2:
             return None
         return cls(unit, math.ceil((max(0, more_memory) + reserve) / unit))
 
-    def rounds(self, round_s: float) -> int:
-        """How many more are worth having: as many again as would use it up."""
-        return max(8, min(2 * self.calls, int(LONGEST_SECONDS / max(round_s, 1e-4))))
+    @property
+    def calls_to_make(self) -> int:
+        """As many again as would use it up."""
+        return 2 * self.calls + FEWEST_CALLS
 
-    def hidden_ns(self, before: Sequence[TimedPair], after: Sequence[TimedPair], rate: float) -> float:
-        """How much longer a call takes in the long run than the rounds `before` show. `after`: further rounds."""
-        if len(after) <= self.calls:  # they were too few
-            return 2 * self.unit / rate * 1e9
-        return _surplus_ns(before, after) * len(after) / (len(after) - self.calls)
+    def hidden_ns(self, before: Sequence[TimedPair], after_ns: Sequence[int]) -> float:
+        """How much longer a call takes in the long run than the rounds `before` show: when any stock is used up, or in the mean where it is filled
+        again. `after_ns`: what further calls took on a core."""
+        usual = fmean(pair.candidate_core for pair in before)  # what their mean is above their median is charged already
+        used_up = after_ns[self.calls :]
+        longest = max(fmean(after_ns), fmean(used_up) if len(used_up) >= FEWEST_CALLS else 0.0)
+        return _noticed(before, longest - usual)
 
-
-def amortised_ns(pairs: Sequence[TimedPair]) -> float:
-    """How much longer the mean call takes than the usual one, where that is no accident: one call of nine does the work of all."""
-    return _surplus_ns(pairs, pairs)
-
-
-def _surplus_ns(before: Sequence[TimedPair], after: Sequence[TimedPair]) -> float:
-    usual = median(map(core_ns, before))
-    more = fmean(map(core_ns, after)) - usual
-    return more if more > SLACK * usual + SLACK_NS else 0.0
+    def unknown_ns(self, calls: int, rate: float) -> float:
+        """What may be hidden where so many calls were too few to tell."""
+        return 2 * self.unit / rate * 1e9 if calls < self.calls + FEWEST_CALLS else 0.0
 
 
-def core_ns(pair: TimedPair) -> float:
-    """What a call of the candidate took by the operating system's count, which waiting for a core does not change."""
-    return pair.candidate_ran + pair.candidate_others / max(1, pair.cores - 1) if pair.candidate_ran else pair.candidate_inner
+def amortised_ns(pairs: Sequence[TimedPair], again: Sequence[TimedPair] = ()) -> float:
+    """How much longer the mean call takes than the usual one, where the baseline's does not: one call of nine does the work of all. `again`: further
+    rounds, in which an accident does not come again, and a stock may have been used up."""
+    theirs = [max(pair.baseline_core - pair.baseline_beside, 1) for pair in (*pairs, *again)]
+    uneven = max(1.0, fmean(theirs) / median(theirs))
+    usual = median(pair.candidate_core for pair in pairs)
+    beside = median(pair.baseline_beside for pair in pairs)
+    mean = fmean(pair.candidate_core for pair in (*pairs, *again))
+    return _noticed(pairs, mean - usual - (uneven - 1) * max(usual - beside, 0))
 
 
-def charge(row: dict[str, Any], hidden_ns: float) -> None:
-    """Add it to the calls of a candidate that would be called faster. Not at the high end: it may be less."""
+def _noticed(pairs: Sequence[TimedPair], more: float) -> float:
+    """It, unless it may be an accident."""
+    beside = median(pair.baseline_beside for pair in pairs)
+    call = max(median(pair.candidate_core for pair in pairs) - beside, 0)
+    return more if more > SLACK * call + SLACK_OF_DELIVERY * beside + SLACK_NS else 0.0
+
+
+def charge(row: dict[str, Any], hidden_ns: float, unknown_ns: float = 0.0) -> None:
+    """Add it to the calls of a candidate that would be called faster. Not at the high end, since it may be less; what is not known only at the
+    low end."""
     point, low, high = row["speedup"]
-    if not hidden_ns or low <= 1:
+    if not hidden_ns + unknown_ns or low <= 1:
         return
     base_ns = row["baseline_ms"] * 1e6
-    row["speedup"] = [*(base_ns / (base_ns / each + hidden_ns) for each in (point, low)), high]
-    row["prepared"] = f"{hidden_ns / 1e6:.3g} ms a call"
+    row["speedup"] = [base_ns / (base_ns / point + hidden_ns), base_ns / (base_ns / low + hidden_ns + unknown_ns), high]
+    if hidden_ns:
+        row["prepared"] = f"{hidden_ns / 1e6:.3g} ms a call"
+    else:
+        row["unknown"] = f"{unknown_ns / 1e6:.3g} ms a call"

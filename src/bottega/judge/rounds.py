@@ -58,8 +58,6 @@ class Rounds:
     violations: list[tuple[str, str]] = field(default_factory=list)
     settles: dict[str, list[int]] = field(default_factory=dict)
     """How long the controller's own preparation took, by the runner that was called just before."""
-    places: list[tuple[int, ...]] = field(default_factory=list)
-    """Where the candidate's outputs were, call by call, as its worker claims; on a CPU."""
 
 
 def run_rounds(
@@ -93,7 +91,7 @@ def run_rounds(
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
-        keep = may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
+        keep = keeps_outputs(candidate, profile)
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         this = _Round(runners, inputs, options, keep)
         for name in order:
@@ -103,23 +101,16 @@ def run_rounds(
             if previous:
                 result.settles.setdefault(previous, []).append(records[name].settle_ns)
             previous = name
-        sampled = min(SAMPLED_ABOVE[candidate.device], QUICKLY_SAMPLED if settings.quick else 1 << 62)
-        problem = _inspect(oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled)
+        sampled = most_sampled(candidate.device, settings.quick)
+        problem = inspect_outputs(
+            oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled
+        )
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
         mine = records["candidate"]
-        result.places.append(tuple(address for address, _ in mine.where or ()))
-        written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
-        if written and (why := candidate.overwrite(mine)):
-            result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
+        if reuses_outputs(result, candidate, mine, profile, options, keep):
             return result
-        if not keep and candidate.retained is not None and (candidate.reads_memory or secrets.randbelow(2)):
-            if candidate.retained_was_altered(mine.specs, options.strides, options.deadline()):
-                result.violations.append(OUTPUT_REUSED)
-                return result
-            if secrets.randbelow(LET_GO_ONE_IN) == 0:
-                candidate.retained = None  # another one next time
         for name in baselines if not looked else ():
             theirs = records[name]
             pair = TimedPair(
@@ -143,6 +134,8 @@ def run_rounds(
                 candidate_others=mine.others_ns,
                 cores=cores,
                 baseline_late=theirs.late_ns,
+                baseline_core=theirs.core_ns(cores),
+                candidate_core=mine.core_ns(cores),
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
@@ -155,6 +148,32 @@ def run_rounds(
         if all(_enough(pairs, settings) for pairs in result.pairs.values()):
             break
     return result
+
+
+def most_sampled(device: str, quick: bool) -> int:
+    return min(SAMPLED_ABOVE[device], QUICKLY_SAMPLED if quick else 1 << 62)
+
+
+def keeps_outputs(candidate: Runner, profile: TaskProfile) -> bool:
+    """Whether the candidate is told, when its call has returned, to keep what it returned."""
+    return may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
+
+
+def reuses_outputs(
+    result: Rounds, candidate: Runner, mine: CallRecord, profile: TaskProfile, options: CallOptions, keep: bool
+) -> bool:
+    """Whether a later call has changed what was returned, or what was returned is not the candidate's own."""
+    written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
+    if written and (why := candidate.overwrite(mine)):
+        result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
+        return True
+    if not keep and candidate.retained is not None and (candidate.reads_memory or secrets.randbelow(2)):
+        if candidate.retained_was_altered(mine.specs, options.strides, options.deadline()):
+            result.violations.append(OUTPUT_REUSED)
+            return True
+        if secrets.randbelow(LET_GO_ONE_IN) == 0:
+            candidate.retained = None  # another one next time
+    return False
 
 
 @dataclass
@@ -238,7 +257,7 @@ def _wrong_by_the_oracle(
     return bool(comparison.problem)
 
 
-def _inspect(
+def inspect_outputs(
     oracle: Oracle,
     result: Rounds,
     baselines: dict[str, Runner],

@@ -17,6 +17,7 @@ from bottega.judge.clocks import TimedPair, combine, is_shared
 from bottega.judge.evaluation_run import EvaluationRun
 from bottega.judge.heap import reserve_for
 from bottega.judge.inputs import InputSet
+from bottega.judge.many_calls import call_often
 from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
 from bottega.judge.runner import Runner
@@ -76,9 +77,7 @@ class TimingStage:
         chosen = chosen or dict(list(context.baselines.items())[:1])  # eager, which is always there
         doubted: dict[str, list[TimedPair]] = {}
         for last in (False, True):
-            begun = time.monotonic()
             rounds = self._rounds(chosen, accepted, options, ahead)
-            round_s = (time.monotonic() - begun) / max(1, len(rounds.places))
             if self._is_decided_by(rounds):
                 return True
             disturbed = self._disturbances(rounds)
@@ -92,16 +91,40 @@ class TimingStage:
         found["violations"].extend(disturbed)
         if context.device != "cpu":
             return False
-        for name, row in found["timing"].items():
-            charge(row, amortised_ns(rounds.pairs[name]))
-        prepared = self._suspect_prepared_work(rounds)
+        return self._charge_prepared_work(rounds, chosen, accepted, options)
+
+    def _charge_prepared_work(
+        self, rounds: Rounds, chosen: dict[str, Runner], accepted: dict[str, list[tuple[float, float]]], options: CallOptions
+    ) -> bool:
+        """Before a candidate is called faster. True when an output was wrong."""
+        context, timing = self.run.context, self.run.found["timing"]
+        again = Rounds(pairs={name: [] for name in rounds.pairs})
+        if any(row["speedup"][1] > 1 and amortised_ns(rounds.pairs[name]) for name, row in timing.items()):
+            again = self._rounds(chosen, accepted, options, [], exactly=2 * min(map(len, rounds.pairs.values())))
+            if self._is_decided_by(again):
+                return True
+        for name, row in timing.items():
+            charge(row, amortised_ns(rounds.pairs[name], again.pairs[name]))
+        prepared = self._suspect_prepared_work()
         if prepared is None:
             return False
-        more = self._rounds(chosen, accepted, options, ahead, exactly=prepared.rounds(round_s))
-        if self._is_decided_by(more):
+        many = call_often(
+            context.draw,
+            context.oracle,
+            next(iter(chosen.items())),
+            self.run.runner,
+            accepted,
+            settings=self.run.settings,
+            options=options,
+            profile=context.profile,
+            calls=prepared.calls_to_make,
+        )
+        many.seen.pairs = rounds.pairs
+        if self._is_decided_by(many.seen) or many.seen.violations:
             return True
-        for name, row in found["timing"].items():
-            charge(row, prepared.hidden_ns(rounds.pairs[name], more.pairs[name], self._memory_rate))
+        for name, row in timing.items():
+            unknown = prepared.unknown_ns(len(many.core_ns), self._memory_rate)
+            charge(row, prepared.hidden_ns(rounds.pairs[name] + again.pairs[name], many.core_ns), unknown)
         return False
 
     def _rounds(
@@ -141,7 +164,7 @@ class TimingStage:
     def _memory_rate(self) -> float:
         return float(self.run.context.device_control.rates()["bytes_per_second"])
 
-    def _suspect_prepared_work(self, rounds: Rounds) -> PreparedWork | None:
+    def _suspect_prepared_work(self) -> PreparedWork | None:
         """Before a candidate is called faster."""
         context, timing = self.run.context, self.run.found["timing"]
         if all(row["speedup"][1] <= 1 for row in timing.values()):
@@ -152,7 +175,6 @@ class TimingStage:
         return PreparedWork.suspected(
             candidate.control.held_memory() - eager.control.held_memory() - usual,
             reserve,
-            rounds.places,
             profile.output_room,
             min(row["candidate_ms"] for row in timing.values()) / 1e3,
             self._memory_rate,

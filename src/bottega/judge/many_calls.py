@@ -1,0 +1,94 @@
+"""The candidate called again and again, to use up what it may have prepared: more often than rounds with a baseline could.
+
+A candidate can tell these calls by the clock. So they are timed, on fresh contents, and what is looked at is drawn when a call has returned.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from bottega.judge.call_options import CallOptions
+from bottega.judge.input_variants import structure
+from bottega.judge.inputs import InputSet
+from bottega.judge.oracle import Oracle
+from bottega.judge.rounds import Rounds, inspect_outputs, keeps_outputs, most_sampled, reuses_outputs, timed_call
+from bottega.judge.runner import Runner
+from bottega.judge.settings import Settings
+from bottega.judge.task_profile import TaskProfile
+from bottega.judge.trials import call_violations
+
+COMPARED_ONE_IN = 8
+CHEAP_BYTES, USES = 1 << 20, 8
+"""To draw more takes longer than many calls. Then a draw serves so often, its rows moved on: to know them again, and to move an earlier output on
+likewise, takes as long as what could have been prepared."""
+FEWEST, LONGEST_SECONDS = 8, 4.0
+
+
+@dataclass
+class ManyCalls:
+    core_ns: list[int] = field(default_factory=list)
+    """`CallRecord.core_ns`, call by call."""
+    seen: Rounds = field(default_factory=Rounds)
+
+
+def call_often(
+    draw: Callable[[str], InputSet],
+    oracle: Oracle,
+    baseline: tuple[str, Runner],
+    candidate: Runner,
+    accepted: dict[str, list[tuple[float, float]]],
+    *,
+    settings: Settings,
+    options: CallOptions,
+    profile: TaskProfile,
+    calls: int,
+) -> ManyCalls:
+    """So many calls, as far as there is time; fewer where one shows a violation or a wrong output."""
+    name, trusted = baseline
+    result = ManyCalls()
+    # Where no other variant was accepted, the task may have no answer to rows in another order either.
+    contents = _contents(draw, list(accepted), USES if profile.input_room > CHEAP_BYTES and len(accepted) > 1 else 1)
+    cores, begun = len(os.sched_getaffinity(0)), time.monotonic()
+    while len(result.core_ns) < calls:
+        if len(result.core_ns) >= FEWEST and time.monotonic() - begun > LONGEST_SECONDS:
+            break
+        inputs, keep = next(contents), keeps_outputs(candidate, profile)
+        mine = timed_call(candidate, inputs, options, keep=keep)
+        result.seen.violations += call_violations(candidate, mine, inputs, options)
+        if result.seen.violations:
+            break
+        if secrets.randbelow(COMPARED_ONE_IN) == 0:
+            records = {name: timed_call(trusted, inputs, options), "candidate": mine}
+            sampled = most_sampled(candidate.device, settings.quick)
+            rounding = accepted[inputs.variant]
+            problem = inspect_outputs(
+                oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
+            )
+            if problem:
+                result.seen.problem = f"in call {len(result.core_ns) + 1} of many: {problem}"
+                break
+        if reuses_outputs(result.seen, candidate, mine, profile, options, keep):
+            break
+        result.core_ns.append(mine.core_ns(cores))
+    return result
+
+
+def _contents(draw: Callable[[str], InputSet], variants: list[str], uses: int) -> Iterator[InputSet]:
+    while True:
+        drawn = draw("plain" if uses > 1 and "plain" in variants else secrets.choice(variants))
+        yield drawn
+        free = [structure(tensor) == "free" for tensor in drawn.tensors] if uses > 1 else []
+        for _ in range(uses - 1 if any(free) else 0):
+            moved = [_moved_on(tensor) if each else tensor for tensor, each in zip(drawn.tensors, free)]
+            yield InputSet(drawn.skeleton, moved, drawn.variant)
+
+
+def _moved_on(tensor: torch.Tensor) -> torch.Tensor:
+    axis = next(axis for axis, size in enumerate(tensor.shape) if size > 1)
+    return tensor.roll(1 + secrets.randbelow(tensor.shape[axis] - 1), axis)

@@ -1,0 +1,88 @@
+"""Contents for many calls: drawn anew, or a draw whose rows are moved on, where drawing takes long and the task stands it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from bottega.judge import many_calls
+from bottega.judge.inputs import InputSet
+
+
+class Source:
+    def __init__(self) -> None:
+        self.drawn: list[str] = []
+
+    def __call__(self, variant: str) -> InputSet:
+        self.drawn.append(variant)
+        return InputSet(None, [torch.randn(64, 32), torch.arange(64)], variant)
+
+
+class Called:
+    """A candidate whose first calls are quick."""
+
+    name, device, retained, reads_memory = "candidate", "cpu", None, False
+
+    def __init__(self, quick: int) -> None:
+        self.left = quick
+        self.seen: list[torch.Tensor] = []
+
+    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None) -> Any:
+        self.left -= 1
+        self.seen.append(inputs.tensors[0])
+        took = 100 if self.left >= 0 else 1000
+        return SimpleNamespace(core_ns=lambda cores: took)
+
+
+def calls(monkeypatch: pytest.MonkeyPatch, accepted: tuple[str, ...], room: int) -> tuple[Source, Called, list[int]]:
+    for name in ("keeps_outputs", "reuses_outputs"):
+        monkeypatch.setattr(many_calls, name, lambda *_: False)
+    monkeypatch.setattr(many_calls, "call_violations", lambda *_: [])
+    monkeypatch.setattr(many_calls, "inspect_outputs", lambda *_: "")
+    source, candidate = Source(), Called(quick=10)
+    settings: Any = SimpleNamespace(quick=True)
+    profile: Any = SimpleNamespace(input_room=room)
+    nothing: Any = None
+    found = many_calls.call_often(
+        source,
+        nothing,
+        ("eager", Called(quick=0)),  # type: ignore[arg-type]
+        candidate,  # type: ignore[arg-type]
+        {variant: [] for variant in accepted},
+        settings=settings,
+        options=nothing,
+        profile=profile,
+        calls=24,
+    )
+    return source, candidate, found.core_ns
+
+
+def test_a_stock_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, took = calls(monkeypatch, ("plain", "spiked"), room=4096)
+    assert len(took) == 24 and took[0] == 100 and took[-1] == 1000
+
+
+def test_cheap_contents_are_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, _, _ = calls(monkeypatch, ("plain", "spiked"), room=4096)
+    assert len(source.drawn) == 24
+
+
+def test_a_large_draw_serves_several_calls_and_none_sees_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, candidate, _ = calls(monkeypatch, ("plain", "spiked"), room=64 << 20)
+    assert len(source.drawn) == 3
+    assert not any(torch.equal(candidate.seen[0], other) for other in candidate.seen[1:])
+
+
+def test_a_task_that_accepts_nothing_else_gets_its_own_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, _, _ = calls(monkeypatch, ("plain",), room=64 << 20)
+    assert source.drawn == ["plain"] * 24
+
+
+def test_what_is_no_free_tensor_stays_as_it_is() -> None:
+    source = Source()
+    one, two = islice(many_calls._contents(source, ["plain", "spiked"], uses=8), 2)
+    assert torch.equal(one.tensors[1], two.tensors[1]) and not torch.equal(one.tensors[0], two.tensors[0])
