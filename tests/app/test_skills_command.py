@@ -159,6 +159,7 @@ def card_file(folder: Path, card: Skill, **changes: Any) -> Path:
     return path
 
 
+@pytest.mark.rotates
 def test_search_for_a_task_leaves_out_cards_whose_typed_conditions_do_not_hold(
     place: tuple[str, Path], library: Library, starter: dict[str, Skill]
 ) -> None:

@@ -57,6 +57,7 @@ def test_one_bad_build_costs_no_other() -> None:
     assert len(found["again"].build.steps) == 1 and found["again"].without == ("vectorised",)  # type: ignore[attr-defined]
 
 
+@pytest.mark.rotates
 def test_a_teacher_that_is_not_there_is_said_at_once() -> None:
     for place in ("no.such.module:Teacher", "hand_teacher:Nobody"):
         with pytest.raises(UsageError, match=r"cannot be imported|has no Nobody"):

@@ -105,11 +105,13 @@ def test_a_bad_task_is_invalid_and_says_why(judge: Judge, name: str) -> None:
     must_be_invalid(judged(judge, source), words)
 
 
+@pytest.mark.rotates
 def test_a_loop_in_forward_ends_with_the_task_s_time(judge: Judge) -> None:
     verdict = judged(judge, changed(FORWARD, "while True: time.sleep(0.01)"), task_timeout=2.0)
     must_be_invalid(verdict, ["longer than the task timeout"])
 
 
+@pytest.mark.rotates
 @pytest.mark.timeout(120)
 def test_a_loop_in_get_inputs_ends_with_the_task_s_time(judge: Judge) -> None:
     verdict = judged(judge, changed(INPUTS, "while True: time.sleep(0.01)"), task_timeout=2.0)
@@ -167,6 +169,7 @@ def test_fitness_of_a_bad_task_raises_the_same_line(judge: Judge) -> None:
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.rotates
 def test_a_task_does_not_see_what_is_kept_for_others(judge: Judge) -> None:
     """Its code runs in the controller: builds of other candidates and compiled baselines of other tasks are no business of its."""
     cache = judge._pool.machine().cache
@@ -204,6 +207,7 @@ threading.Thread(target=hold, daemon=True).start()
         assert verdict.correct, verdict.diagnosis
 
 
+@pytest.mark.rotates
 def test_what_a_task_says_of_the_device_is_said_of_no_other_task(judge: Judge) -> None:
     forged = 'sys.modules["bottega.judge.device"].DeviceControl.rates = lambda self: {"bytes_per_second": VALUE}\n'
     before = judge.judge(Task(GOOD, "before"), CANDIDATE, quick=True).times_ms["floor"]

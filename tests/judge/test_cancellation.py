@@ -37,6 +37,7 @@ def cancelled_after_its_start(call: object, processes: int = 1) -> None:
     thread.join(60)
 
 
+@pytest.mark.rotates
 @pytest.mark.timeout(150)  # less than the candidate and the task would take
 def test_candidates_and_tasks_under_way_are_killed(judge: Judge) -> None:
     task = load_task("relu")

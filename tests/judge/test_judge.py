@@ -94,6 +94,7 @@ def test_many_candidates_of_a_task_share_what_was_brought_up(judge: Judge) -> No
     assert len(judge._pool.idle) <= max(before, 1)
 
 
+@pytest.mark.rotates
 def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
     kernel = judge.judge(task(), candidate_from(KERNEL), quick=True, require_kernel=0.8)
     assert kernel.outcome.accepted, kernel.diagnosis
@@ -166,6 +167,7 @@ def test_wrong_usage_raises_and_costs_nothing(judge: Judge) -> None:
         judge.judge(task(), library_only(), require_kernel=7)
 
 
+@pytest.mark.rotates
 def test_a_candidate_that_does_not_end_times_out_and_the_next_is_judged(judge: Judge) -> None:
     endless = candidate_from(KERNEL.replace("library.fused(x, y, x.numel())", "while True: pass"))
     verdict = judge.judge(task(), endless, quick=True, timeout=2.0)
@@ -207,6 +209,7 @@ def test_a_failure_among_many_stays_alone(wide: Judge) -> None:
     assert isinstance(wrong, UsageError)
 
 
+@pytest.mark.rotates
 def test_a_task_that_needs_more_memory_than_it_may_have(wide: Judge) -> None:
     hungry = SOURCE.replace("torch.exp(torch.sin(x)) * FACTOR", "x + torch.ones(1 << 30)[0]")
     verdict = wide.judge(Task(hungry, name="hungry"), library_only())

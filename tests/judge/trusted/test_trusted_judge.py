@@ -144,6 +144,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrustedTask:
     return open_here(TASK)
 
 
+@pytest.mark.rotates
 def test_a_task_without_an_answer_to_negative_inputs_is_tried_on_weaker_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
