@@ -142,9 +142,8 @@ class AgentTools:
 
     def _verdict(self, node: SearchNode) -> str:
         told = earlier_turn_of(node.turn, self.search.settings.baseline)
-        best = best_of(
-            self.nodes, self.search.settings.baseline
-        )  # of this line: other lines may be elsewhere when a run is resumed
+        # Of this line: other lines may be elsewhere when a run is resumed.
+        best = best_of(self.nodes, self.search.settings.baseline)
         text = f"{told.outcome_text}\n{told.diagnosis}"
         if best is not None and best.id != node.id:
             text += f"\nBest so far: {earlier_turn_of(best.turn, self.search.settings.baseline).outcome_text}."

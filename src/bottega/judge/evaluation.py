@@ -63,9 +63,8 @@ class Evaluation:
         except RunnerFailed as failure:
             self.run.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
             if failure.kind != "died":
-                with suppress(
-                    SandboxError
-                ):  # beside a GPU it is ended when nobody is timed, and until then it must not work on
+                # Beside a GPU it is ended when nobody is timed, and until then it must not work on.
+                with suppress(SandboxError):
                     self.run.runner.control.freeze()
         except SandboxError:  # its supervisor does not answer
             self.run.found["failure"] = {"kind": "died", "text": ""}
