@@ -32,7 +32,7 @@ FAINT_HALF = 2.0**-7, 2.0**-9
 ZEROS = 8
 GIANTS_AT_ENDS = 16
 """At the end of an axis of 1,024, however few lines there are; of shorter ones less, since they have fewer elements to be seen beside them."""
-CARRIERS, CARRIERS_AT_ENDS = 256, 16
+CARRIERS, CARRIERS_AT_ENDS, NEAR_THE_END = 256, 16, 16
 FLIPPED_OF_8 = 1
 
 
@@ -183,10 +183,13 @@ def _put_zeros(tensor: torch.Tensor) -> None:
 
 def _concentrate(tensor: torch.Tensor, spread: float) -> None:
     """A few elements anywhere, and some at the end of each axis, carry as much of any sum as all others together: whoever leaves out a part of a
-    very long sum leaves out some of them, and each shows."""
+    very long sum leaves out some of them, and each shows. Some more lie near each end, since the last elements of two inputs may be almost alike
+    and a difference of the inputs then loses them."""
     size = tensor.numel() * spread / CARRIERS
-    for axis in range(tensor.dim()):
-        _enlarge(tensor.select(axis, tensor.shape[axis] - 1), CARRIERS_AT_ENDS, 4 * size)
+    for axis, length in enumerate(tensor.shape):
+        near = min(length, NEAR_THE_END)
+        _enlarge(tensor.narrow(axis, length - near, near), CARRIERS_AT_ENDS, size)
+        _enlarge(tensor.select(axis, length - 1), CARRIERS_AT_ENDS, 4 * size)
     _enlarge(tensor, CARRIERS, size)
 
 
