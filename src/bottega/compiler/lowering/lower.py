@@ -40,6 +40,8 @@ class Lowered:
     inputs: tuple[str, ...]
     changed: tuple[tuple[str, View], ...] = ()
     """Inputs that are changed in place, each with what it holds in the end."""
+    apart: frozenset[str] = frozenset()
+    """Buffers that are returned as tensors of their own, and not as an input that was changed."""
     layouts: Mapping[str, Shape] = field(default_factory=dict)
     """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
 
@@ -69,7 +71,10 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
     returned = _returned(scope, graph.returned)
     names = tuple(name for name, _ in graph.inputs)
     changed = tuple((name, scope.tensor(value).view) for name, value in graph.changed)
-    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, _layouts(scope, graph))
+    own = {value.name for _, value in graph.changed}
+    others = (value for value in tree_leaves(graph.returned) if isinstance(value, Ref) and value.name not in own)
+    apart = frozenset(scope.tensor(value).view.buffer for value in others)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, apart, _layouts(scope, graph))
 
 
 def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
