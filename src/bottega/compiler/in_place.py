@@ -29,8 +29,7 @@ def stored_in_place(
             kept.append((name, view))
             continue
         kernels = [_renamed(kernel, result, name) for kernel in kernels]
-        swap = {result: dataclasses.replace(view, buffer=name, text=name)}
-        returned, kept = tree_map(lambda value: swap.get(value.buffer, value), (returned, kept), is_leaf=_is_view)
+        returned, kept = _swapped((returned, kept), result, dataclasses.replace(view, buffer=name, text=name))
     return kernels, returned, tuple(kept)
 
 
@@ -40,6 +39,15 @@ def _is_view(value: Any) -> bool:
 
 def _leaves(value: Any) -> list[View]:
     return [leaf for leaf in tree_leaves(value, is_leaf=_is_view) if isinstance(leaf, View)]
+
+
+def _swapped(value: Any, old: str, new: View) -> Any:
+    """With every view of one buffer exchanged."""
+
+    def seen(leaf: Any) -> Any:
+        return new if isinstance(leaf, View) and leaf.buffer == old else leaf
+
+    return tree_map(seen, value, is_leaf=_is_view)
 
 
 def _may_be_stored(kernels: list[Kernel], buffers: dict[str, Buffer], name: str, result: str) -> bool:

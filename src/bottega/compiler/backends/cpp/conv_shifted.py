@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from bottega.compiler.backends.cpp.conv_loops import Field
-from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, heads, indent, nest, region
+from bottega.compiler.backends.cpp.loop_text import block, braced, head, heads, indent, nest, region
 from bottega.compiler.backends.cpp.map import tabled
 from bottega.compiler.backends.cpp.matmul import FEW_WEIGHTS, MANY_BATCHES
 from bottega.compiler.backends.cpp.space import Axis
@@ -40,7 +40,9 @@ def shifted(field: Field, height: int) -> list[str]:
     end = f"std::min<int64_t>({n['first']} + {height}, {o.size})"
     channels = field.all_channels()
     group = "" if kernel.groups == 1 else f" + {n['first']} / {field.out_per_group()} * {field.channel.size} * {n['image']}"
-    before, each = field.tail(f"{n['values']}[{o.index} - {n['first']}][{n['row']} * {n['line']} + {field.out[-1].index} - {n['at']}]")
+    before, each = field.tail(
+        f"{n['values']}[{o.index} - {n['first']}][{n['row']} * {n['line']} + {field.out[-1].index} - {n['at']}]"
+    )
     tables, before = tabled(function, before, o, [batch, *field.out])
     u, lane, k, x = n["u"], n["l"], n["k"], field.out[-1].index
     tile = [
@@ -79,7 +81,9 @@ def shifted(field: Field, height: int) -> list[str]:
     few = math.prod(kernel.weight.shape) <= FEW_WEIGHTS
     loops = [panels, blocks] if few else [blocks, panels]  # few weights stay in the cache, and the image is read once
     work = braced([loops[0], indent(loops[1], 1)], tile)
-    memory = f"float* const {n['padded']} = reinterpret_cast<float*>(kept_panels(({channels} * {n['image']} + BROAD) / LANES + 1));"
+    memory = (
+        f"float* const {n['padded']} = reinterpret_cast<float*>(kept_panels(({channels} * {n['image']} + BROAD) / LANES + 1));"
+    )
     declared = [*tables, *copy.declared(), *weights]
     if batch.length >= MANY_BATCHES:
         inside = [memory, "#pragma omp for schedule(static)", *nest([batch], [*copy.lines(), *work])]
@@ -154,7 +158,9 @@ class _PhaseCopy:
             return []
         if field.count == 2:
             return [f"const int64_t {field.out[0].index} = {n['row']};"]
-        return [f"const int64_t {field.out[0].index} = {n['row']} / {self.sides[1]}, {field.out[1].index} = {n['row']} % {self.sides[1]};"]
+        return [
+            f"const int64_t {field.out[0].index} = {n['row']} / {self.sides[1]}, {field.out[1].index} = {n['row']} % {self.sides[1]};"
+        ]
 
     def most(self, stop: str) -> str:
         field, n = self.field, self.n
@@ -176,7 +182,11 @@ class _PhaseCopy:
         x, (stride, pad, _) = field.source[-1], self.dims[-1]
         r = n["tile"]
         phase = _joined(phase, str(stride), r) if stride > 1 else phase
-        target = [start, f"{_factor(phase)} * {n['plane']}" if phase else "", f"{_factor(place)} * {n['line']}" if place else ""]
+        target = [
+            start,
+            f"{_factor(phase)} * {n['plane']}" if phase else "",
+            f"{_factor(place)} * {n['line']}" if place else "",
+        ]
         row = " + ".join(part for part in target if part)
         element = field.element(channel.index)
         if stride == 1:

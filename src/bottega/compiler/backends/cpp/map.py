@@ -101,7 +101,9 @@ def stores(emitter: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) ->
     taken = set(emitter.function.taken)
     lines, texts = emitter.statements([store.body for store in outputs], wanted)
     read = {view.buffer for view in loads([store.body for store in outputs])}
-    if len(outputs) > 1 and any(store.view.buffer in read for store in outputs):  # all is computed before an element is overwritten
+    if len(outputs) > 1 and any(
+        store.view.buffer in read for store in outputs
+    ):  # all is computed before an element is overwritten
         names = [emitter.function.fresh(f"new_{emitter.function.pointer(store.view.buffer)}", "fresh") for store in outputs]
         lines += [f"const {kind} {name} = {text};" for kind, name, text in zip(wanted, names, texts)]
         emitter.function.release(lines[-len(names) :], taken)
