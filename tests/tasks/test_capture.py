@@ -146,6 +146,7 @@ def test_what_goes_wrong_in_a_capture_ends_it_and_not_the_program(tmp_path: Path
     expected = model(torch.ones(4))
     with bottega.capture(tmp_path) as calls:
         model[0](torch.ones(2))
+        calls.flush()
         calls._file = open("/dev/full", "w")  # noqa: SIM115
         assert torch.equal(model(torch.ones(4)), expected)
     assert capsys.readouterr().err.count("the capture ends here, the program goes on: No space left on device") == 1
@@ -187,7 +188,18 @@ def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path)
 
 
 def test_sigterm_reaches_the_program(tmp_path: Path) -> None:
-    own = [sys.executable, "-m", "bottega.app.cli", "capture", "--out", str(tmp_path), "--", "sh", "-c", "echo $$; exec sleep 60"]
+    own = [
+        sys.executable,
+        "-m",
+        "bottega.app.cli",
+        "capture",
+        "--out",
+        str(tmp_path),
+        "--",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 60",
+    ]
     with subprocess.Popen(own, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout is not None
         program_pid = int(running.stdout.readline())
