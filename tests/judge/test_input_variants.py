@@ -84,7 +84,7 @@ def test_eight_bits_and_complex_numbers_are_varied_too(variant: str, dtype: torc
     apply_variant(bent, structure(tensor), variant)
     before, after = ((torch.view_as_real(each) if dtype.is_complex else each).float() for each in (tensor, bent))
     assert bool(after.isfinite().all()) and not torch.equal(before, after)
-    if variant not in ("offset", "concentrated") or not dtype.is_complex and variant == "concentrated":
+    if variant not in ("offset", "concentrated") or (not dtype.is_complex and variant == "concentrated"):
         assert 0.3 < float((after < 0).float().mean()) < 0.7
 
 

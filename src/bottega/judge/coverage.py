@@ -42,8 +42,12 @@ _LIBRARY_KERNEL = re.compile(
 _PRODUCT = re.compile(r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitK|dot_kernel|conv|winograd|cudnn|flash|fmha", re.IGNORECASE)
 """Library kernels of matrix products, convolutions and attention: where a library is best, using it is right."""
 PRODUCTS = frozenset(
-    """mm addmm bmm baddbmm addbmm mv addmv dot vdot linear matmul mkldnn_linear _grouped_mm _int_mm _scaled_mm convolution _convolution
-    convolution_overrideable mkldnn_convolution _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math""".split()
+    (
+        *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "mkldnn_linear"),
+        *("_grouped_mm", "_int_mm", "_scaled_mm"),
+        *("convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
+    )
 )
 """The same on a CPU, by torch's operators. None that does anything beside the product, such as `_addmm_activation`."""
 LITTLE_BESIDE = 0.05

@@ -29,9 +29,7 @@ def operator_rows(call: Callable[[], object]) -> list[Row]:
             call()
         seen.append(recorder)
     names = dict.fromkeys(name for each in seen for name in each.nanoseconds)
-    return [
-        [name, min(each.nanoseconds[name] for each in seen) / 1e3, max(each.uses[name] for each in seen)] for name in names
-    ]
+    return [[name, min(each.nanoseconds[name] for each in seen) / 1e3, max(each.uses[name] for each in seen)] for name in names]
 
 
 class OperatorRecorder(TorchDispatchMode):
