@@ -136,7 +136,6 @@ class TimingStage:
         ahead: list[InputSet],
         exactly: int = 0,
     ) -> Rounds:
-        context = self.run.context
         with self._sampling():
             return self._run_rounds(chosen, accepted, options, ahead, exactly)
 
