@@ -11,6 +11,7 @@ from bottega.judge.coverage import (
     file_kind,
     gpu_coverage,
     kernel_is_own,
+    leaves_products_only,
     merge_samples,
     works_beside_products,
 )
@@ -189,3 +190,28 @@ def test_an_interpreter_that_lies_in_a_temporary_folder_is_no_kernel(monkeypatch
     assert file_kind(f"{packages}/torch/lib/libtorch_cpu.so") == "library"
     assert file_kind(f"{packages}/torch/lib/libgomp.so.1") == "neutral"
     assert file_kind("/tmp/build/kernel.so") == "own"
+
+
+PRODUCTS_AND_RELU = [["addmm", 9900.0, 2], ["relu", 30.0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("operators", "beside"),
+    [
+        ([["addmm", 9900.0, 2]], True),
+        ([["addmm", 9900.0, 2], ["clone", 5.0, 1]], True),
+        ([["addmm", 9900.0, 2], ["relu_", 25.0, 1]], False),
+        ([["_addmm_activation", 9900.0, 1], ["addmm", 9900.0, 1]], False),
+        ([["addmm", "much", 2], ["relu_", 25.0, 1], None], False),
+        ([], False),
+        ("nonsense", False),
+    ],
+)
+def test_who_leaves_only_products_to_the_library_does_the_rest(operators: object, beside: bool) -> None:
+    assert leaves_products_only(operators, PRODUCTS_AND_RELU) is beside
+
+
+def test_where_there_is_more_beside_products_it_must_be_seen() -> None:
+    assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1], ["gelu", 100.0, 1]])
+    assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1]])
+    assert not leaves_products_only([["addmm", 1.0, 1]], None)

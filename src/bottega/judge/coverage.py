@@ -41,6 +41,18 @@ _LIBRARY_KERNEL = re.compile(
 )
 _PRODUCT = re.compile(r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitK|dot_kernel|conv|winograd|cudnn|flash|fmha", re.IGNORECASE)
 """Library kernels of matrix products, convolutions and attention: where a library is best, using it is right."""
+PRODUCTS = frozenset(
+    (
+        *("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot", "linear", "matmul", "mkldnn_linear"),
+        *("_grouped_mm", "_int_mm", "_scaled_mm"),
+        *("convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
+    )
+)
+"""The same on a CPU, by torch's operators. None that does anything beside the product, such as `_addmm_activation`."""
+LITTLE_BESIDE = 0.05
+"""Of the reference's time: where its products leave no more, own kernels may take too little to be seen. Whoever forges which operators it uses
+gains no more than this."""
 MOST_LEFT_OVER = 0.25
 """Of the reference's time outside of such products: what a candidate may leave to the library there and still have replaced it."""
 MOST_NAMES = 64
@@ -165,6 +177,16 @@ def works_beside_products(kernels: Any, source: str, reference: Any) -> bool:
     left_over = sum(us for name, us in beside if not kernel_is_own(name, words))
     replaced = sum(us for name, us, _ in _rows(reference) if not _PRODUCT.search(name))
     return any(kernel_is_own(name, words) for name, _ in beside) and left_over < MOST_LEFT_OVER * replaced
+
+
+def leaves_products_only(operators: Any, reference: Any) -> bool:
+    """On a CPU: whether a candidate leaves hardly anything but products to the library, of a reference that does little beside them. Then what its
+    outputs need beside them is the work of its own code. Rows are those of `library_operators`."""
+    mine, theirs = _rows(operators), _rows(reference)
+    replaced = sum(us for name, us, _ in theirs if name not in PRODUCTS)
+    left_over = sum(us for name, us, _ in mine if name not in PRODUCTS)
+    little = 0 < replaced < LITTLE_BESIDE * sum(us for _, us, _ in theirs)
+    return little and any(name in PRODUCTS for name, _, _ in mine) and left_over < MOST_LEFT_OVER * replaced
 
 
 def _words(source: str) -> set[str]:

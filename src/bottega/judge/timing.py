@@ -117,7 +117,7 @@ class TimingStage:
             settings=self.run.settings,
             options=options,
             profile=context.profile,
-            calls=prepared.calls_to_make,
+            prepared=prepared,
         )
         many.seen.pairs = rounds.pairs
         if self._is_decided_by(many.seen) or many.seen.violations:
