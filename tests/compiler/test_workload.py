@@ -127,8 +127,8 @@ def test_a_task_with_too_many_calls_for_a_graph_is_known_by_those_it_begins_with
 @pytest.mark.parametrize(
     "wrong",
     [
-        None, 3, {}, [3], [{}], [{**SENT, "operator": "a b"}], [{**SENT, "kind": "magic"}], [{**SENT, "sizes": {"rows": -1}}], [{**SENT, "dtype": "x"}],
-        [{**SENT, "sizes": {"rows": True}}], [{**SENT, "layout": "round"}], [{**SENT, "sizes": 3}],
+        None, 3, {}, [3], [{}], [{**SENT, "operator": "a b"}], [{**SENT, "kind": "magic"}], [{**SENT, "sizes": {"rows": -1}}],
+        [{**SENT, "dtype": "x"}], [{**SENT, "sizes": {"rows": True}}], [{**SENT, "layout": "round"}], [{**SENT, "sizes": 3}],
     ],
 )  # fmt: skip
 def test_what_a_sandbox_sends_is_operations_or_nothing(wrong: Any) -> None:

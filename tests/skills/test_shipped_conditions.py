@@ -110,8 +110,9 @@ def test_each_card_of_the_starter_set_holds_on_a_task_that_ships() -> None:
 
 
 SUITE = (
-    "argmin_over_axis", "batch_norm_inference", "causal_attention", "conv_norm_relu_pool", "cumsum_over_time", "depthwise_conv7x7",
-    "dilated_max_pool", "edge_convolution", "embedding_bag_sum", "geglu_bf16", "gram_matrices", "group_norm_sequence", "gru_unrolled", "log_cumsum_exp", "logsumexp_rows",
-    "manhattan_distances", "masked_row_sum", "max_excitation", "paged_cache_write", "policy_gradient_loss", "rms_norm_rows", "scatter_max_to_nodes",
+    "argmin_over_axis", "batch_norm_inference", "causal_attention", "conv_norm_relu_pool", "cumsum_over_time",
+    "depthwise_conv7x7", "dilated_max_pool", "edge_convolution", "embedding_bag_sum", "geglu_bf16", "gram_matrices",
+    "group_norm_sequence", "gru_unrolled", "log_cumsum_exp", "logsumexp_rows", "manhattan_distances", "masked_row_sum",
+    "max_excitation", "paged_cache_write", "policy_gradient_loss", "rms_norm_rows", "scatter_max_to_nodes",
     "softmax_over_positions", "swiglu", "tiny_unet", "transposed_conv1d", "weighted_bce_rows",
 )  # fmt: skip
