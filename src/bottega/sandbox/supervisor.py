@@ -300,10 +300,10 @@ class _Supervisor:
 
     def _tick(self) -> None:
         self._reap()
+        if self.frozen or self.status is not None:
+            return  # others may be timed now, and whoever is stopped must not be able to have its supervisor work
         if self.sampler.running:
             self.sampler.drain()
-        if self.frozen or self.status is not None:
-            return
         try:
             used = self.memory.excess(self.tree.processes())
         except TooManyDescriptors:
