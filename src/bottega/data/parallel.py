@@ -119,7 +119,7 @@ def _serve(connection: Connection, job: ExampleJob) -> None:
         while True:
             work, item = connection.recv()
             try:
-                answer = work(job, item), None
+                answer: tuple[Any, Exception | None] = work(job, item), None
             except Exception as error:
                 error.add_note(format_exc())
                 answer = None, error
