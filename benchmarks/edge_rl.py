@@ -272,12 +272,6 @@ def contrasts(found: Scores) -> Iterator[str]:
             yield f"| {one} over {other} | {len(both)} | {' | '.join(map(points, pairs))} |"
 
 
-def _array(values: Sequence[tuple[float, float]]):
-    import numpy as np
-
-    return np.asarray(values, float)
-
-
 # from machine to machine
 
 

@@ -127,3 +127,12 @@ def test_of_a_long_network_the_second_draft_is_fused_between_its_layers() -> Non
     forward = second.candidate.source[second.candidate.source.index("class ModelNew") :]
     assert forward.count("F.conv2d(") == 24 and forward.count("_kernel[") == 24 and "CUDAGraph" in forward
     assert second.candidate.source.count("@triton.jit") <= 2
+
+
+def test_a_draft_says_nothing_of_itself_that_is_not_so() -> None:
+    """Passes that do not apply here, such as those for causal attention, give it neither its name nor its line."""
+    step = draft(lower_task(LARGE), "triton", Choices())
+    assert (
+        step is not None
+        and step.summary == "Fuse what lies around the products into as few kernels as it takes (sub, mul, relu)."
+    )

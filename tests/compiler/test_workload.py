@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.workload import workload_of
+from bottega.compiler.callgraph_recorder import NoCallGraph, record
+from bottega.compiler.callgraph_tracer import CallGraphTracer
+from bottega.compiler.workload import operations_from, operations_in, workload_of
+from bottega.core.device import DeviceFacts
+from bottega.core.task import Task
 from bottega.core.workload import (
     ATTENTION,
     CONVOLUTION,
@@ -21,6 +24,9 @@ from bottega.core.workload import (
     SCAN,
     Operation,
 )
+
+DEVICE = DeviceFacts("cpu", "Toy-1", "aarch64", 1, 1.0)
+SENT = {"operator": "linear", "kind": PRODUCT, "dtype": "float32", "sizes": {"rows": 4}, "layout": ""}
 
 
 def operations(body: str, inputs: str, layers: str = "pass") -> list[Operation]:
@@ -80,5 +86,50 @@ def test_calls_that_only_rearrange_are_left_out() -> None:
     assert [one.operator for one in found] == ["relu"]
 
 
+def test_masks_and_indices_do_not_say_what_is_computed_in() -> None:
+    one = operations("torch.where(x > 0, x, 0.5)", "torch.randn(4, 8)")[-1]
+    assert one.operator == "where" and one.dtype == "float32"
+    assert operations("x.argmax(-1) + 1", "torch.randn(4, 8)")[-1].dtype == "int64"
+
+
 def test_a_task_without_a_call_graph_has_no_operations() -> None:
     assert workload_of(None).operations == ()
+
+
+LOOP = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        state = torch.zeros_like(x[:, 0])
+        for step in range(x.shape[1]):
+            state = torch.tanh(state @ x[:, step].T) @ x[:, step]
+        return state
+def get_inputs():
+    return [torch.randn(4, 600, 8)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_task_with_too_many_calls_for_a_graph_is_known_by_those_it_begins_with() -> None:
+    with pytest.raises(NoCallGraph):
+        record(LOOP)
+    sent = operations_in(record(LOOP, beginning=True))
+    assert {(one["operator"], one["kind"]) for one in sent} >= {("matmul", PRODUCT), ("tanh", ELEMENTWISE)}
+    assert len(sent) < 10, "each kind of operation once, however often the loop comes to it"
+    found = CallGraphTracer()
+    with found:
+        workload = found.workload(Task(LOOP, "loop"), DEVICE)
+        assert found.trace(Task(LOOP, "loop")) is None
+    assert workload.operations == operations_from(sent) and workload.device is DEVICE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None, 3, {}, [3], [{}], [{**SENT, "operator": "a b"}], [{**SENT, "kind": "magic"}], [{**SENT, "sizes": {"rows": -1}}],
+        [{**SENT, "dtype": "x"}], [{**SENT, "sizes": {"rows": True}}], [{**SENT, "layout": "round"}], [{**SENT, "sizes": 3}],
+    ],
+)  # fmt: skip
+def test_what_a_sandbox_sends_is_operations_or_nothing(wrong: Any) -> None:
+    assert operations_from([SENT]) and operations_from(wrong) == ()

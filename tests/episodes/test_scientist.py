@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
+from skills.skill_cards import card
 
 from bottega.agents import scientist as agent
 from bottega.agents.answers.answer import AnswerError
@@ -17,6 +19,7 @@ from bottega.agents.scientist import Experiment
 from bottega.backbone.chat import Message, Sampling
 from bottega.core.candidate import Candidate
 from bottega.core.event import Planned, Wrote
+from bottega.core.skill import Relations, Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import BudgetCaps
@@ -56,10 +59,17 @@ def plan(*rows: dict[str, Any]) -> str:
     return "\n".join(json.dumps(row) for row in rows)
 
 
-def run(folder: Path, lab: Lab, rounds: int, samples: int = 1, caps: BudgetCaps | None = None) -> EpisodeSearch:
+def run(
+    folder: Path,
+    lab: Lab,
+    rounds: int,
+    samples: int = 1,
+    caps: BudgetCaps | None = None,
+    schemes: Sequence[tuple[Skill, ...]] = ((),),
+) -> EpisodeSearch:
     context = episode_context(folder, lab, caps)
     context.judge = TimingJudge()
-    place = search(context, EpisodeSettings(strategy="scientist", samples=samples, turns=rounds))
+    place = search(context, EpisodeSettings(strategy="scientist", samples=samples, turns=rounds), schemes)
     with context.journal:
         asyncio.run(STRATEGIES.load("scientist")(place))
     return place
@@ -114,6 +124,19 @@ def test_a_plan_that_cannot_be_read_is_replaced_by_avenues_without_prediction(tm
     assert [event.experiments[0]["change"] for event in plans] == list(AVENUES[:2])
     assert all(event.turn.fault for event in plans if event.turn)
     assert AVENUES[0] in lab.written[1] and "no prediction" in lab.planned[1]
+
+
+def test_a_plan_sees_cards_in_the_order_of_their_steps_and_falls_back_on_them(tmp_path: Path) -> None:
+    threads = replace(card("threads"), relations=Relations(provides=("threads",)))
+    chunks = replace(card("chunks"), relations=Relations(requires=("threads",), provides=("schedule",)))
+    alone = replace(card("alone"), relations=Relations(provides=("alone",), conflicts=("threads",)))
+    lab = Lab(KERNELS, ["I have no idea.", "None."])
+    run(tmp_path, lab, 3, schemes=[(), (chunks, threads), (alone,)])
+    shown = lab.planned[0]
+    assert shown.index("- threads:") < shown.index("- chunks:") and "It requires threads." in shown
+    assert "- alone:" not in shown, "it conflicts with what is there"
+    plans = [event for event in read_events(tmp_path) if isinstance(event, Planned)]
+    assert [event.experiments[0]["change"].partition(":")[0] for event in plans] == ["threads", "chunks"]
 
 
 def test_the_most_promising_experiments_are_run_and_the_newest_one() -> None:

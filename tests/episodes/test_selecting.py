@@ -248,12 +248,12 @@ def test_an_episode_is_offered_no_card_whose_typed_conditions_do_not_hold(librar
         "for_its_sums": AppliesTo(kinds=("elementwise",), dtypes=("float32",)),
         "for_products": AppliesTo(kinds=("product",)),
         "for_this_device": AppliesTo(devices=(DEVICE.name,)),
-        "for_another_device": AppliesTo(devices=("sm_90",)),
+        "for_another_device": AppliesTo(devices=("aarch64",)),
     }
     library.add_many([replace(card(name), applies_to=conditions) for name, conditions in asked.items()])
     settings = EpisodeSettings(retrieved=9)
     offered = {skill.name for skill in retrieve(library, task, settings, DEVICE, library.version)}
     assert offered == {"one_loop_over_time", "stack_in_place", "for_its_sums", "for_this_device"}
-    elsewhere = replace(DEVICE, name="NVIDIA H200", arch="sm_90")
+    elsewhere = replace(DEVICE, name="Neoverse-N1", arch="aarch64 asimd")
     offered = {skill.name for skill in retrieve(library, task, settings, elsewhere, library.version)}
     assert offered == {"one_loop_over_time", "stack_in_place", "for_its_sums", "for_another_device"}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from bottega.judge.coverage import (
+    Coverage,
     base_name,
     claimed_kernels,
     cpu_coverage,
     file_kind,
     gpu_coverage,
+    in_timed_calls,
     kernel_is_own,
+    leaves_products_only,
     merge_samples,
     works_beside_products,
 )
@@ -189,3 +192,59 @@ def test_an_interpreter_that_lies_in_a_temporary_folder_is_no_kernel(monkeypatch
     assert file_kind(f"{packages}/torch/lib/libtorch_cpu.so") == "library"
     assert file_kind(f"{packages}/torch/lib/libgomp.so.1") == "neutral"
     assert file_kind("/tmp/build/kernel.so") == "own"
+
+
+PRODUCTS_AND_RELU = [["addmm", 9900.0, 2], ["relu", 30.0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("operators", "beside"),
+    [
+        ([["addmm", 9900.0, 2]], True),
+        ([["addmm", 9900.0, 2], ["clone", 5.0, 1]], True),
+        ([["addmm", 9900.0, 2], ["relu_", 25.0, 1]], False),
+        ([["_addmm_activation", 9900.0, 1], ["addmm", 9900.0, 1]], False),
+        ([["addmm", "much", 2], ["relu_", 25.0, 1], None], False),
+        ([], False),
+        ("nonsense", False),
+    ],
+)
+def test_who_leaves_only_products_to_the_library_does_the_rest(operators: object, beside: bool) -> None:
+    assert leaves_products_only(operators, PRODUCTS_AND_RELU) is beside
+
+
+def test_where_there_is_more_beside_products_it_must_be_seen() -> None:
+    assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1], ["gelu", 100.0, 1]])
+    assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1]])
+    assert not leaves_products_only([["addmm", 1.0, 1]], None)
+
+
+def sampled(own: int, samples: int) -> Coverage:
+    return cpu_coverage({"by_file": {"/tmp/build/k.so": own, f"{PACKAGES}/torch/lib/libtorch_cpu.so": samples - own}}, ("k",))
+
+
+@pytest.mark.parametrize(
+    ("alone", "own", "samples", "told"),
+    [
+        (360, 0, 80, 0.0),
+        (360, 0, 20, 0.0),
+        (360, 64, 80, 0.9),
+        (120, 6, 40, 0.3),
+        (0, 0, 80, 0.0),
+        (120, 80, 80, 0.3),
+        (120, 0, 8, 0.3),
+    ],
+)
+def test_a_kernel_that_works_only_while_it_is_sampled_has_the_share_of_its_timed_rounds(
+    alone: int, own: int, samples: int, told: float
+) -> None:
+    assert in_timed_calls(sampled(alone, 400), sampled(own, samples), 1e6, 1e6).share == told
+
+
+def test_where_rounds_have_too_few_samples_calls_of_another_length_say_nothing() -> None:
+    most, few = sampled(90, 100), sampled(2, 3)
+    assert in_timed_calls(most, few, 1.1e6, 1e6).share == 0.9
+    found = in_timed_calls(most, few, 3e6, 1e6)
+    assert found.share is None and "3 ms while it is sampled" in found.method
+    assert in_timed_calls(most, few, 0.15e6, 0.06e6).share == 0.9, "a worker's own work differs by that much"
+    assert in_timed_calls(most, Coverage(None, "no samples"), 1e6, 1e6).share == 0.9

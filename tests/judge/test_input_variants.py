@@ -21,6 +21,11 @@ def symmetric(size: int = 64) -> torch.Tensor:
     return values + values.t()
 
 
+def hermitian() -> torch.Tensor:
+    values = torch.randn(64, 64, dtype=torch.complex64)
+    return values + values.mH
+
+
 @pytest.mark.parametrize(
     ("name", "tensor", "kind"),
     [
@@ -41,12 +46,18 @@ def symmetric(size: int = 64) -> torch.Tensor:
         ("integers", torch.arange(1000), "fixed"),
         ("booleans", random(1000) > 0, "fixed"),
         ("scalar", torch.tensor(2.0), "constant"),
-        ("one value in eight bits", torch.ones(9).to(torch.float8_e5m2), "fixed"),
+        ("one value in eight bits", torch.ones(9).to(torch.float8_e5m2), "constant"),
         ("a mask that hides nothing", torch.ones(4, 9, dtype=torch.bool), "constant"),
         ("no mask at all", torch.empty(0, dtype=torch.bool), "fixed"),
         ("empty", torch.empty(0), "fixed"),
-        ("complex", torch.randn(100, dtype=torch.complex64), "fixed"),
-        ("fp8", random(1000).to(torch.float8_e5m2), "fixed"),
+        ("complex", torch.randn(100, dtype=torch.complex64), "free"),
+        ("complex without imaginary parts", random(100) + 0j, "fixed"),
+        ("hermitian", hermitian(), "fixed"),
+        ("fp8", random(1000).to(torch.float8_e5m2), "free"),
+        ("fp8 in [0, 1)", torch.rand(100, 100).to(torch.float8_e4m3fn), "free"),
+        ("labels in fp8", (torch.arange(1000) % 10).to(torch.float8_e4m3fn), "fixed"),
+        ("exponents alone", random(1000).abs().to(torch.float8_e8m0fnu), "fixed"),
+        ("symmetric in fp8", symmetric().to(torch.float8_e4m3fn), "fixed"),
         ("bf16", random(64, 64).bfloat16(), "free"),
         ("half", random(64, 64).half(), "free"),
     ],
@@ -62,6 +73,19 @@ def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
     apply_variant(bent, structure(tensor), variant)
     assert not bool(bent[tensor == 0].any())
     assert not torch.equal(bent, tensor)
+
+
+@pytest.mark.parametrize("variant", [*BENT, "concentrated"])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.complex64])
+def test_eight_bits_and_complex_numbers_are_varied_too(variant: str, dtype: torch.dtype) -> None:
+    drawn = torch.rand(64, 200, 2)
+    tensor = torch.view_as_complex(drawn) if dtype.is_complex else drawn.to(dtype)
+    bent = tensor.clone()
+    apply_variant(bent, structure(tensor), variant)
+    before, after = ((torch.view_as_real(each) if dtype.is_complex else each).float() for each in (tensor, bent))
+    assert bool(after.isfinite().all()) and not torch.equal(before, after)
+    if variant not in ("offset", "concentrated") or (not dtype.is_complex and variant == "concentrated"):
+        assert 0.3 < float((after < 0).float().mean()) < 0.7
 
 
 @pytest.mark.parametrize("variant", BENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from bottega.judge import many_calls
 from bottega.judge.inputs import InputSet
+from bottega.judge.prepared_work import PreparedWork
 
 
 class Source:
@@ -31,22 +33,25 @@ class Called:
         self.left = quick
         self.seen: list[torch.Tensor] = []
 
-    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None) -> Any:
+    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
         self.left -= 1
         self.seen.append(inputs.tensors[0])
         took = 100 if self.left >= 0 else 1000
         return SimpleNamespace(core_ns=lambda cores: took)
 
 
-def calls(monkeypatch: pytest.MonkeyPatch, accepted: tuple[str, ...], room: int) -> tuple[Source, Called, list[int]]:
+def calls(
+    monkeypatch: pytest.MonkeyPatch, accepted: tuple[str, ...], room: int, seconds: float = 60.0, problem: str = ""
+) -> tuple[Source, Called, many_calls.ManyCalls]:
     for name in ("keeps_outputs", "reuses_outputs"):
         monkeypatch.setattr(many_calls, name, lambda *_: False)
     monkeypatch.setattr(many_calls, "call_violations", lambda *_: [])
-    monkeypatch.setattr(many_calls, "inspect_outputs", lambda *_: "")
+    monkeypatch.setattr(many_calls, "inspect_outputs", lambda *_: problem)
     source, candidate = Source(), Called(quick=10)
     settings: Any = SimpleNamespace(quick=True)
     profile: Any = SimpleNamespace(input_room=room)
     nothing: Any = None
+    options: Any = SimpleNamespace(deadline=lambda: time.monotonic() + seconds)
     found = many_calls.call_often(
         source,
         nothing,
@@ -54,16 +59,35 @@ def calls(monkeypatch: pytest.MonkeyPatch, accepted: tuple[str, ...], room: int)
         candidate,  # type: ignore[arg-type]
         {variant: [] for variant in accepted},
         settings=settings,
-        options=nothing,
+        options=options,
         profile=profile,
-        calls=24,
+        prepared=PreparedWork(unit=1.0, calls=16),
     )
-    return source, candidate, found.core_ns
+    return source, candidate, found
 
 
 def test_a_stock_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, _, took = calls(monkeypatch, ("plain", "spiked"), room=4096)
+    took = calls(monkeypatch, ("plain", "spiked"), room=4096)[2].core_ns
     assert len(took) == 24 and took[0] == 100 and took[-1] == 1000
+
+
+def test_a_kernel_that_takes_all_of_its_time_for_a_call_is_called_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would meet its time limit here, and what is not known is charged."""
+    assert calls(monkeypatch, ("plain",), room=4096, seconds=0.0)[2].core_ns == []
+
+
+def test_no_call_is_begun_when_its_share_of_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(1000))
+    monkeypatch.setattr(many_calls, "time", SimpleNamespace(monotonic=lambda: float(next(now))))
+    monkeypatch.setattr(many_calls, "LONGEST_SECONDS", 5.0)
+    assert len(calls(monkeypatch, ("plain",), room=4096, seconds=1e9)[2].core_ns) == 4
+
+
+def test_who_leaves_the_work_out_once_its_stock_is_used_up_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_calls, "COMPARED_ONE_IN", 1 << 62)
+    found = [calls(monkeypatch, ("plain",), room=4096, problem="wrong")[2] for _ in range(64)]
+    assert all(len(each.core_ns) >= 16 for each in found), "looked at before"
+    assert sum(not each.seen.problem for each in found) <= 4
 
 
 def test_cheap_contents_are_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:

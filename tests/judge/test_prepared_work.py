@@ -42,7 +42,7 @@ def test_memory_and_large_outputs_are_suspected() -> None:
     by_memory, by_outputs = suspected(more_memory=2048 * MIB, output=32 * MIB), suspected(output=32 * MIB)
     assert by_memory is not None and by_memory.calls == 66
     assert by_outputs is not None and by_outputs.calls == 2
-    assert by_memory.calls_to_make > 2 * by_memory.calls
+    assert by_memory.calls_to_make == by_memory.calls + 8
 
 
 def test_much_memory_beside_short_calls_is_used_up_by_few() -> None:
@@ -84,6 +84,23 @@ def test_inputs_that_take_both_longer_are_nobodys_stock() -> None:
     mine, theirs = (0.5, 0.5, 2.0) * 4, (1.0, 1.0, 4.0) * 4
     assert amortised_ns(pairs(*mine, baseline=theirs)) == 0.0
     assert amortised_ns(pairs(*mine)) > 0.4 * MS
+
+
+def test_where_a_stock_is_filled_again_one_of_the_calls_pays_for_it() -> None:
+    for size in (1, 2, 4, 8, 40):
+        stock = PreparedWork(unit=32 * MIB, calls=size)
+        filled = [1.0 if left else 1.0 + 4.0 * size for left in ([*range(size, 0, -1), 0] * 80)]
+        after = calls(*filled[: stock.calls_to_make])
+        assert stock.hidden_ns(pairs(*[1.0] * 12), after) > 1 * MS, size
+
+
+def test_of_few_calls_only_what_all_take_longer_counts() -> None:
+    stock = PreparedWork(unit=32 * MIB, calls=8)
+    before = pairs(*[1.0] * 12)
+    assert stock.hidden_ns(before, []) == 0.0
+    assert stock.hidden_ns(before, calls(1.0, 9.0)) == 0.0
+    assert stock.hidden_ns(before, calls(3.0, 9.0)) == pytest.approx(2 * MS)
+    assert stock.unknown_ns(0, 1e10) > 0
 
 
 def test_too_few_calls_are_no_excuse() -> None:

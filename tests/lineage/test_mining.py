@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from lineage.toy import SIBLING, TASK, ScriptedJudge, doubling, kernel, toy_rule, words_of
+from lineage.toy import SIBLING, TASK, ScriptedJudge, doubling, kernel, toy_rule, toy_workload, words_of
 
 from bottega.core.errors import UsageError
+from bottega.core.skill import AppliesTo
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.lineage.journal import LineageJournal, read_records
 from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
@@ -23,8 +24,10 @@ from bottega.lineage.rule import Rule
 from bottega.lineage.step import effect_between
 from bottega.lineage.tree import recorded, tree_lines
 from bottega.lineage.walk import by_rules
+from bottega.skills.conditions import holds
 from bottega.skills.exchange import import_file
 from bottega.skills.library import Library
+from bottega.skills.validation import admit_data
 
 
 def mined(
@@ -40,9 +43,8 @@ def mined(
     beside = Sibling(SIBLING, kernel("sibling")) if sibling else None
     with LineageJournal(folder) as journal:
         journal.begin({"kernel": "toy_kernel"})
-        return mine(
-            journal, judge, expert, chosen, by_rules(chosen), by_rules_or_example(chosen), beside, limits or MiningLimits()
-        )
+        propose, redo = by_rules(chosen), by_rules_or_example(chosen)
+        return mine(journal, judge, expert, chosen, propose, redo, beside, limits or MiningLimits(), toy_workload)
 
 
 def test_every_step_takes_one_optimisation_out_of_what_the_judge_accepted(tmp_path: Path) -> None:
@@ -235,6 +237,24 @@ def test_cards_enter_a_library_with_their_evidence_and_relations(tmp_path: Path)
         assert card.relations.requires == ("alpha",)
         assert card.relations.provides == ("beta=1",)
         assert {trial.kind for trial in library.evidence.trials(card.name)} == {"round trip"}
+
+
+def test_a_card_applies_where_its_step_was_measured_and_nowhere_else(tmp_path: Path) -> None:
+    def only_at_home(words: Sequence[str]) -> bool:
+        return not {"beta", "sibling"} <= {*words}
+
+    found = mined(tmp_path / "run", ScriptedJudge(doubling, right=only_at_home), ["alpha", "beta"], sibling=True)
+    both, own = (next(card for card in found.cards if card.name == f"toy_kernel_{word}") for word in ("alpha", "beta"))
+    eighth, eightfold = (1 << 14) // 8, (1 << 14) * 8
+    assert own.applies_to == AppliesTo(("aarch64",), ("float32",), kinds=("row",), sizes={"bytes": (eighth, eightfold)})
+    assert both.applies_to.kinds == ("row", "product")
+    assert both.applies_to.dtypes == ("float32", "bfloat16")
+    assert both.applies_to.sizes == {"bytes": (eighth, 16 * eightfold)}
+    assert holds(both.applies_to, toy_workload(SIBLING))
+    assert not holds(own.applies_to, toy_workload(SIBLING))
+    for card in (own, both):
+        assert holds(card.applies_to, toy_workload(TASK))
+        assert admit_data(card.to_json()).applies_to == card.applies_to, "a library takes it"
 
 
 def test_an_effect_has_the_error_of_both_verdicts() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from lineage.toy import TASK, ScriptedJudge, doubling, kernel, words_of
+from lineage.toy import TASK, ScriptedJudge, doubling, kernel, toy_workload, words_of
 
 from bottega.agents import simplifier
 from bottega.agents.answers.answer import AnswerError
@@ -50,7 +50,7 @@ def run(folder: Path, chat: ScriptedChat, judge: ScriptedJudge) -> Mined:
         model = ModelSteps(ChatClient(chat), journal, TASK, "cpp", DEVICE, Prompts("compact"), 512)
         with model:
             expert = Expert("toy_kernel", kernel("fast", "slow"), "cpp", TASK)
-            return mine(journal, judge, expert, (), model.propose, model.redo, None, MiningLimits())
+            return mine(journal, judge, expert, (), model.propose, model.redo, None, MiningLimits(), toy_workload)
 
 
 def test_a_models_steps_become_cards_in_its_own_words(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.core.workload import LAST_AXIS, PRODUCT, ROW, Operation, Workload
 from bottega.lineage.rule import Edit, FunctionRule, Rule, Technique, conditions
 
 TASK = Task(
@@ -77,3 +79,11 @@ class ScriptedJudge:
 def doubling(words: Sequence[str]) -> float:
     """Each optimisation doubles the speed."""
     return 2.0 ** len(words)
+
+
+def toy_workload(task: Task) -> Workload:
+    """The task sums rows, its sibling is a product with sixteen times the bytes."""
+    device = DeviceFacts("cpu", "Toy-1", "aarch64 asimd", 1, 1.0)
+    if task.id == SIBLING.id:
+        return Workload((Operation("linear", PRODUCT, "bfloat16", {"rows": 8, "bytes": 16 << 14}),), device)
+    return Workload((Operation("sum", ROW, "float32", {"rows": 8, "columns": 8, "bytes": 1 << 14}, LAST_AXIS),), device)

@@ -186,6 +186,27 @@ def send_descriptors(fds, arguments):
     say(fds, error=attempt(lambda: socket.send_fds(one, [b"x"], [fds[0]])), received=two.fileno())
 
 
+def answer_what_is_open(fds, arguments):
+    """What a fork that answers may do, and sees of the process that forked it."""
+    from bottega.sandbox.channel import Channel
+    from bottega.sandbox.forked_answers import answer_in_forks
+
+    def answer(asked):
+        libc, one = ctypes.CDLL(None), socket.socketpair()[0]
+        parent = os.getppid()
+        libc.prctl(4, 0)
+        return {
+            "descriptors": attempt(lambda: socket.send_fds(one, [b"x"], [one.fileno()])),
+            "alarm": attempt(lambda: signal.setitimer(signal.ITIMER_REAL, 100.0)),
+            "hides": libc.prctl(3),
+            "own": attempt(lambda: os.listdir("/proc/self/fd")),
+            "parents_memory": attempt(lambda: open(f"/proc/{parent}/mem", "rb")),
+            "parents_descriptors": attempt(lambda: os.listdir(f"/proc/{parent}/fd")),
+        }
+
+    answer_in_forks(Channel.from_descriptor(fds[0], takes_descriptors=False), answer)
+
+
 # -- using too much
 
 

@@ -16,7 +16,7 @@ from bottega.core.skill import AppliesTo, Skill
 from bottega.core.workload import ELEMENTWISE, LAST_AXIS, OTHER_AXIS, PRODUCT, ROW, Operation, Workload
 from bottega.skills import retrieve
 from bottega.skills.agent_skills import markdown
-from bottega.skills.conditions import holds, unmet
+from bottega.skills.conditions import holds, holds_nowhere, unmet
 from bottega.skills.library import Library, content_hash
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import Filter
@@ -87,7 +87,7 @@ def offered(library: Library, workload: Workload | None, k: int = 20) -> list[st
 
 
 def on(name: str, **asked: Any) -> Skill:
-    return admitted(name, applies_to=AppliesTo.from_json(asked))
+    return admitted(name, devices=("cpu", "cuda"), applies_to=AppliesTo.from_json(asked))
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_old_cards_keep_their_text_and_their_hash() -> None:
 
 def test_a_card_comes_back_as_it_was_written(tmp_path: Path) -> None:
     asked = {"devices": ["NVIDIA H200"], "kinds": ["row"], "layouts": [LAST_AXIS], "sizes": {"columns": [32, 1023]}}
-    skill = admit_data(data(schema=3, applies_to=asked))
+    skill = admit_data(data(schema=3, devices=["cuda"], applies_to=asked))
     assert skill.applies_to == AppliesTo.from_json(asked) and skill.content()["applies_to"] == asked
     library = Library(tmp_path / "library")
     library.add(skill)
@@ -189,6 +189,35 @@ def test_a_card_comes_back_as_it_was_written(tmp_path: Path) -> None:
 def test_conditions_of_another_form_are_refused(wrong: Any) -> None:
     with pytest.raises(CardError, match="applies_to"):
         admit_data(data(applies_to=wrong))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"kinds": ["product"], "layouts": [LAST_AXIS]}, "no layout"),
+        ({"operators": ["linear", "relu"], "layouts": [LAST_AXIS]}, "no layout"),
+        ({"kinds": ["row"], "sizes": {"depth": [1, 64]}}, "no row has depth"),
+        ({"operators": ["max_pool2d"], "sizes": {"channels": [1, 64]}}, "no max_pool2d has channels"),
+        ({"sizes": {"depth": [1, 64], "elements": [1, 64]}, "layouts": [LAST_AXIS]}, "no operation has depth"),
+        ({"devices": ["sm_90", "NVIDIA H200"]}, "is no cpu"),
+        ({"dtypes": ["fp32"]}, "float32"),
+    ],
+)  # fmt: skip
+def test_a_card_that_holds_nowhere_is_refused(asked: dict[str, Any], told: str) -> None:
+    with pytest.raises(CardError, match=told):
+        admit_data(data(applies_to=asked))
+
+
+def test_a_processor_is_no_gpu_and_what_is_neither_may_be_either() -> None:
+    for devices, name, fits in (
+        ("cuda", "x86_64", False),
+        ("cpu", "Neoverse-N1", True),
+        ("cpu", "Toy-1", True),
+        ("cuda", "Toy-1", True),
+    ):
+        why = holds_nowhere(AppliesTo(devices=(name,)), [devices])
+        assert bool(why) is not fits, (devices, name)
+    assert not holds_nowhere(AppliesTo(devices=("sm_90", "x86_64")), ["cpu"]), "one of them will do"
 
 
 def test_readers_are_told_what_code_checks_where_the_card_has_no_sentence_for_it() -> None:

@@ -12,7 +12,7 @@ from bottega.agents.wording import header_values, skill_values
 from bottega.core.errors import CardError
 from bottega.core.skill import Relations, Skill
 from bottega.skills.library import Library, content_hash
-from bottega.skills.relations import compatible, conflicting, with_required
+from bottega.skills.relations import compatible, conflicting, in_order, with_required
 from bottega.skills.rerank import Choice, selection
 from bottega.skills.validation import admit_data
 
@@ -46,6 +46,22 @@ def test_cards_that_conflict_are_not_given_together() -> None:
     chosen = selection([Choice("in_place"), Choice("threads"), Choice("plain")], [THREADS, IN_PLACE, PLAIN], 3)
     assert names(list(chosen.skills)) == ["in_place", "plain"]
     assert chosen.surplus == 1
+
+
+def test_what_is_required_comes_first_and_the_rest_stays_in_its_order() -> None:
+    finer = replace(card("finer"), relations=Relations(requires=("schedule", "elsewhere"), provides=("finer",)))
+    assert names(in_order([finer, PLAIN, CHUNKS, THREADS])) == ["plain", "threads", "chunks", "finer"]
+    assert names(in_order([PLAIN, IN_PLACE])) == ["plain", "in_place"]
+    circle = replace(THREADS, relations=Relations(requires=("schedule",), provides=("threads",)))
+    assert names(in_order([CHUNKS, circle, PLAIN])) == ["plain", "chunks", "threads"]
+
+
+def test_a_writer_gets_the_cards_in_the_order_in_which_their_steps_go_in() -> None:
+    chosen = selection([Choice("chunks", "later"), Choice("threads", "first")], [CHUNKS, THREADS], 3)
+    assert [(skill.name, reason) for skill, reason in zip(chosen.skills, chosen.reasons)] == [
+        ("threads", "first"),
+        ("chunks", "later"),
+    ]
 
 
 def test_prompts_say_what_a_card_requires_and_stay_as_they_are_without() -> None:

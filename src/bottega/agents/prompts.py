@@ -36,7 +36,7 @@ _SUMMARISE = frozenset(
 _AGENT = frozenset(("files", "skills", "tools"))
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))
 _INSTRUCT = frozenset(("language", "device", "task", "instruction", "credit", "others"))
-_PLAN = frozenset(("task", "language", "device", "goal", "kernels", "notebook", "count"))
+_PLAN = frozenset(("task", "skills", "language", "device", "goal", "kernels", "notebook", "count"))
 
 PromptName = Role | Literal["agent"]
 PLACEHOLDERS: dict[PromptName, dict[str, frozenset[str]]] = {

@@ -12,11 +12,13 @@ from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.prompt_budget import PromptBudget, fitting
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import device_text, goal
+from bottega.agents.wording import bullets, device_text, goal
 from bottega.backbone.chat import Message
 from bottega.core.device import DeviceFacts
+from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.languages import language_named
+from bottega.skills.relations import relations_text
 
 LONGEST = 300
 LARGEST_FACTOR = 100.0
@@ -45,6 +47,8 @@ class PlanInput:
     count: int
     baseline: str = "eager"
     target: float | None = None
+    skills: Sequence[Skill] = ()
+    """Optimisations to choose from, in the order in which they go into a kernel."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def messages(given: PlanInput, prompts: Prompts, budget: PromptBudget | None = N
             "device": device_text(given.device),
             "goal": goal(given.baseline, given.target),
             "kernels": "\n\n".join(kernels),
+            "skills": bullets([_known(skill) for skill in given.skills]) or "(none)",
             "notebook": "\n".join(given.notebook[-lines:] if lines else ()) or "(empty)",
             "count": str(given.count),
         }
@@ -87,6 +92,11 @@ def messages(given: PlanInput, prompts: Prompts, budget: PromptBudget | None = N
         entries //= 2
         plans.append((0, entries))
     return fitting(plans, build, budget, "plan", given.task.source)
+
+
+def _known(skill: Skill) -> str:
+    relations = relations_text(skill.relations)
+    return f"{skill.name}: {skill.intent}" + (f" It {relations}." if relations else "")
 
 
 def parse(text: str, known: Sequence[str], most: int) -> list[Experiment]:

@@ -15,10 +15,13 @@ from bottega.app.device_host import device_host
 from bottega.app.judge_command import read_candidate
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
+from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.errors import UsageError
 from bottega.core.files import write
 from bottega.core.setting_kinds import Count, Positive
 from bottega.core.settings import CommandSettings
+from bottega.core.task import Task
+from bottega.core.workload import Workload
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style
 from bottega.episodes.delivery.page import html, markdown
 from bottega.languages import language_named
@@ -144,10 +147,10 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
                 precision=settings.precision,
             )
         )
-        propose, redo = by_rules(rules), by_rules_or_example(rules)
+        propose, redo, facts = by_rules(rules), by_rules_or_example(rules), host.facts(settings.device)
         if settings.backbone:
             client, prompts = open_backbone(settings.backbone), Prompts(prompt_style(settings.backbone))
-            facts, most = host.facts(settings.device), answer_tokens(settings.backbone)
+            most = answer_tokens(settings.backbone)
             model = stack.enter_context(ModelSteps(client, journal, task, candidate.language, facts, prompts, most))
             propose, redo = model.propose, model.redo
         expert = Expert(kernel.stem, candidate.source, candidate.language, task)
@@ -155,7 +158,12 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
         if beside is not None:
             plain = read_candidate(settings.sibling_kernel).source if settings.sibling_kernel else ""
             sibling = Sibling(beside, plain)
-        return mine(journal, judge, expert, rules, propose, redo, sibling, MiningLimits(settings.steps, settings.pairs))
+        limits = MiningLimits(settings.steps, settings.pairs)
+
+        def workload(of: Task) -> Workload:
+            return shared_tracer().workload(of, facts)
+
+        return mine(journal, judge, expert, rules, propose, redo, sibling, limits, workload)
 
 
 def _show(key: str, record: Record) -> None:

@@ -10,7 +10,6 @@ import typer
 from bottega.app import skills_changes, skills_tables
 from bottega.app.terminal import print_json, say
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.compiler.workload import workload_of
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
 from bottega.core.workload import Workload
@@ -110,7 +109,7 @@ def search_command(
         query = query | query_for(loaded)
 
     def workload() -> Workload:
-        return workload_of(shared_tracer().trace(loaded) if loaded is not None else None)
+        return shared_tracer().workload(loaded) if loaded is not None else Workload(())
 
     states = EVERY_STATE if state == "all" else (wanted_state(state) or SkillState.ADMITTED,)
     only = Filter(states, language, device, scope, workload if loaded is not None else None)

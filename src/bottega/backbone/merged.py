@@ -39,9 +39,9 @@ def name_of(header: Header) -> str:
     return f"{header.base} + {header.card.get('name') or 'difference'}"
 
 
-def read_merged(delta: Path, path: Path | None = None) -> tuple[Any, Any, str]:
+def read_merged(delta: Path) -> tuple[Any, Any, str]:
     """Model, tokenizer and name. Raises `BackboneError` where the delta is damaged, or not for this base."""
-    base = path or require_embedded_file()
+    base = require_embedded_file()
     header, digest = read_header(delta)
     base_digest = file_sha256(base)
     key = hashlib.sha256(f"{base_digest} {digest}".encode()).hexdigest()[:32]

@@ -30,6 +30,8 @@ MOST_CALLS = 24
 """A list that is longer tells a reader less than the module's own text."""
 MOST_RESULTS = 64
 """Of one call: a tensor that is taken apart into its rows."""
+BEGINNING = 1024
+"""Calls of a beginning: nobody reads it, and a loop has shown all its operations by then."""
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
@@ -38,8 +40,11 @@ class NoCallGraph(Exception):
     """This module has none: it cannot be run on fake tensors, makes too many calls, or does what the graph cannot say."""
 
 
-def record(source: str) -> CallGraph:
-    """Raises `NoCallGraph`, or whatever the task's own code raises."""
+def record(source: str, beginning: bool = False) -> CallGraph:
+    """Raises `NoCallGraph`, or whatever the task's own code raises.
+
+    With `beginning`, the calls up to where that happened, which tell what a module works on and not what it computes.
+    """
     random.seed(0)
     torch.manual_seed(0)
     module = sys.modules["task"] = types.ModuleType("task")  # a dataclass asks for the module that it is of
@@ -53,9 +58,14 @@ def record(source: str) -> CallGraph:
         args, options = read_arguments(given, model.forward)
         with mode:
             recorder = _Recorder(model, *_named_inputs(model.forward, args, options), namespace)
-            with recorder:
-                result = model(*args, **options)
-    return recorder.graph(result)
+            recorder.most = BEGINNING if beginning else MOST_CALLS
+            try:
+                with recorder:
+                    result = model(*args, **options)
+            except Exception:
+                if not beginning:
+                    raise
+    return recorder.noted() if beginning else recorder.graph(result)
 
 
 def _built(namespace: Mapping[str, Any]) -> nn.Module:
@@ -146,6 +156,7 @@ class _Recorder(TorchFunctionMode):
         self._stale: dict[int, _Call] = {}
         """Tensors whose contents a call changed through another one."""
         self._calls: list[_Call] = []
+        self.most = MOST_CALLS
         self._count = 0
         self._refused = ""
         for place, value in _constants(model, namespace):
@@ -181,7 +192,9 @@ class _Recorder(TorchFunctionMode):
     def graph(self, result: Any) -> CallGraph:
         if self._refused:  # and the task's own code caught it
             raise NoCallGraph(self._refused)
-        returned = value_text(result, self._name)
+        return self.noted(value_text(result, self._name))
+
+    def noted(self, returned: str = "") -> CallGraph:
         calls = tuple(call.finished() for call in self._calls)
         return CallGraph(tuple(self._inputs), tuple(self._used.values()), calls, returned)
 
@@ -198,8 +211,8 @@ class _Recorder(TorchFunctionMode):
         results: list[tuple[tuple[str, ...], torch.Tensor]],
         changed: list[torch.Tensor],
     ) -> None:
-        if len(self._calls) >= MOST_CALLS or len(results) > MOST_RESULTS:
-            raise self._refusal(f"more than {MOST_CALLS} calls, or {MOST_RESULTS} results of one")
+        if len(self._calls) >= self.most or len(results) > MOST_RESULTS:
+            raise self._refusal(f"more than {self.most} calls, or {MOST_RESULTS} results of one")
         if name in TURNED:
             name, args = TURNED[name], (args[1], args[0], *args[2:])
         arguments = tuple(arguments_of(name, function, args, options, self._name))

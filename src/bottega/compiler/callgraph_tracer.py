@@ -1,7 +1,8 @@
 """Call graphs of tasks, recorded in sandboxes: the task's code runs there and nowhere else.
 
 A sandbox loads what recording needs, which takes a second, and then forks for every task, which takes hundredths. A call graph goes into
-prompts: no verdict depends on it.
+prompts: no verdict depends on it. Of a task that has none, because it makes too many calls or does what a graph cannot say, the operations that it
+begins with are known all the same, so that cards can be found for it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from bottega.compiler.callgraph import CallGraph, Malformed, from_json
+from bottega.compiler.workload import operations_from, operations_in, workload_of
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
+from bottega.core.workload import Operation, Workload
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, Message, ProtocolError
 from bottega.sandbox.fork_server import ForkServer, Limits
 from bottega.sandbox.forked_answers import ForkedAnswer, ForkingSandbox, answer_in_forks
@@ -46,6 +50,8 @@ class Traced(NamedTuple):
     """None where the task has none."""
     settled: bool = True
     """False where the fault need not be the task's, as where no sandbox could be had: it may be asked again."""
+    beginning: tuple[Operation, ...] = ()
+    """Of a task without a graph, what it was seen to do."""
 
 
 class CallGraphTracer:
@@ -57,7 +63,7 @@ class CallGraphTracer:
         self._idle: list[ForkingSandbox] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(os.cpu_count() or 1)
-        self._known: OrderedDict[str, CallGraph | None] = OrderedDict()
+        self._known: OrderedDict[str, Traced] = OrderedDict()
         self._closed = False
 
     def __enter__(self) -> CallGraphTracer:
@@ -70,6 +76,11 @@ class CallGraphTracer:
         """None where there is none, for whatever reason."""
         return self.traced(task).graph
 
+    def workload(self, task: Task, device: DeviceFacts | None = None) -> Workload:
+        """What a card's conditions are checked against."""
+        found = self.traced(task)
+        return workload_of(found.graph, device) if found.graph is not None else Workload(found.beginning, device)
+
     def traced(self, task: Task) -> Traced:
         try:
             name = task.id
@@ -81,7 +92,7 @@ class CallGraphTracer:
             traced = self._remembered(name) or self._asked(task.source)  # another thread may have asked meanwhile
         if traced.settled:
             with self._lock:
-                self._known[name] = traced.graph
+                self._known[name] = traced
                 while len(self._known) > REMEMBERED:
                     self._known.popitem(last=False)
         return traced
@@ -96,7 +107,7 @@ class CallGraphTracer:
 
     def _remembered(self, name: str) -> Traced | None:
         with self._lock:
-            return Traced(self._known[name]) if name in self._known else None
+            return self._known.get(name)
 
     def _asked(self, source: str) -> Traced:
         if len(source) > LONGEST_SOURCE:
@@ -111,7 +122,7 @@ class CallGraphTracer:
             except (SandboxError, OSError):
                 return Traced(None, settled=False)
             try:
-                graph = _graph(recorder.ask({"source": source}, self.seconds))
+                traced = _read(recorder.ask({"source": source}, self.seconds))
             except (ChannelClosed, DeadlinePassed, ProtocolError, OSError) as error:
                 recorder.end()
                 if recorder.asked > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
@@ -121,16 +132,18 @@ class CallGraphTracer:
             with self._lock:
                 if recorder.fit and recorder.asked < TASKS_PER_SANDBOX and not self._closed:
                     self._idle.append(recorder)
-                    return Traced(graph)
+                    return traced
             recorder.end()
-            return Traced(graph)
+            return traced
 
 
-def _graph(answer: ForkedAnswer) -> CallGraph | None:
+def _read(answer: ForkedAnswer) -> Traced:
+    found = answer.found or {}
     try:
-        return from_json(answer.found["graph"]) if answer.found and answer.found.get("graph") is not None else None
+        graph = from_json(found["graph"]) if found.get("graph") is not None else None
     except Malformed:
-        return None
+        graph = None
+    return Traced(graph, beginning=operations_from(found.get("beginning") or []) if graph is None else ())
 
 
 @functools.cache
@@ -148,10 +161,12 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     from bottega.compiler.callgraph_recorder import record
 
     def recorded(asked: Message) -> Message:
-        graph = None
+        graph, beginning = None, list[Any]()
         with contextlib.suppress(BaseException):
             graph = record(asked["source"]).to_json()
-        return {"graph": graph}
+        with contextlib.suppress(BaseException):
+            beginning = operations_in(record(asked["source"], beginning=True)) if graph is None else []
+        return {"graph": graph, "beginning": beginning}
 
     torch.set_num_threads(1)
     record(EXAMPLE)

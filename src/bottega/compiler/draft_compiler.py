@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
-from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.grouped_products import OWN_GROUPED
 from bottega.compiler.kernel import Attention, Convolution, GroupedProduct, Map, Product, RowProgram
@@ -20,7 +19,7 @@ from bottega.compiler.layers import passes as layer_passes
 from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner_passes import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
+from bottega.compiler.planner_passes import DEPTHWISE, FUSED, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
 from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
@@ -78,19 +77,15 @@ class DraftCompiler:
 def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | None:
     """The candidate that these choices give; None where they cannot be had."""
     target = target_of(language)
-    passes: list[CompilerPass] = []
-    if choices.fused:
-        passes += [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
-        passes += target.passes
-    passes += [
-        pass_
-        for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE, OWN_GROUPED)
-        if pass_.name in {f"own_{kind}" for kind in choices.own}
-    ]
-    passes += [LIBRARY_FUNCTIONS] if choices.library else []
-    passes += [MERGED_LINEARS] if choices.merged else []
-    passes += [REPLAY] if choices.graph else []
-    step = StepBuilder(lowered, target, frozenset()).at_once(passes, choices.tuning)
+    fusion = [*(pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES), *target.passes] if choices.fused else []
+    chosen = [FUSED] if choices.fused else []
+    own = {f"own_{kind}" for kind in choices.own}
+    chosen += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE, OWN_GROUPED) if pass_.name in own]
+    chosen += [LIBRARY_FUNCTIONS] if choices.library else []
+    chosen += [MERGED_LINEARS] if choices.merged else []
+    chosen += [REPLAY] if choices.graph else []
+    builder = StepBuilder(lowered, target, frozenset())
+    step = builder.at_once([*fusion, *chosen], chosen[-1] if chosen else None, choices.tuning)
     return step and replace(step, technique=choices.label)
 
 

@@ -13,7 +13,7 @@ from bottega.compiler.build_step import BuildSteps, Refusal
 from bottega.compiler.callgraph_names import calls_by_result, recorded
 from bottega.compiler.layers.steps import layer_steps, replaces_layers
 from bottega.compiler.network_rule import is_network
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
+from bottega.compiler.planner_passes import FUSED, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
 from bottega.compiler.step_compiler import VERSION, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
@@ -41,7 +41,8 @@ class LibraryCompiler:
                 return BuildSteps(task.id, language, self.name, (steps[-1],))
         target = target_of(language)
         light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
-        step = StepBuilder(lower_task(task), target, excluded).at_once((*light, *target.passes, LIBRARY_FUNCTIONS))
+        builder, passes = StepBuilder(lower_task(task), target, excluded), (*light, *target.passes, LIBRARY_FUNCTIONS)
+        step = builder.at_once(passes, FUSED if LIBRARY_FUNCTIONS.name in excluded else LIBRARY_FUNCTIONS)
         if step is None:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
         return BuildSteps(task.id, language, self.name, (step,))

@@ -62,6 +62,11 @@ OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_
 
 
 OWN_PASSES = frozenset(name for _, name in OWN)
+FUSED = CompilerPass(
+    "fused",
+    "Anything around products that are left to the vendor's library.",
+    "Fuse what lies around the products into as few kernels as it takes ({origin}).",
+)
 SHORT_PRODUCT = CompilerPass(
     "own_short_product",
     "Matrix products that gain by an epilogue in the same kernel, by the rule of `product_rule`.",

@@ -254,8 +254,8 @@ class StepBuilder:
                 place = self._try(place, pass_) or place
         return place
 
-    def at_once(self, passes: Iterable[CompilerPass], tuning: Tuning = BY_RULE) -> BuildStep | None:
-        """Enables all passes together: one step, named after the last pass."""
+    def at_once(self, passes: Iterable[CompilerPass], named: CompilerPass | None, tuning: Tuning = BY_RULE) -> BuildStep | None:
+        """Enables all passes together: one step, named after one of them (most need not apply to this task) or a first attempt."""
         chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
         on = frozenset(pass_.name for pass_ in chosen)
         plan = self.lowered.plan(on, tuning)
@@ -263,9 +263,8 @@ class StepBuilder:
         if source is None:
             return None
         candidate = Candidate(source, self.target.language.name, self.lowered.task.name, None)
-        last = chosen[-1] if chosen else None
-        cards = cards_of(last, self.target.language.name) if last else ()
-        return BuildStep(candidate, last.name if last else FIRST_ATTEMPT, cards, _summary(last, plan))
+        cards = cards_of(named, self.target.language.name) if named else ()
+        return BuildStep(candidate, named.name if named else FIRST_ATTEMPT, cards, _summary(named, plan))
 
     def _try(self, place: _Place, pass_: CompilerPass | None) -> _Place | None:
         on = place.on | ({pass_.name} if pass_ else set())

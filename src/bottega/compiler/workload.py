@@ -8,40 +8,38 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from bottega.compiler.callgraph import SAME_VALUES, SPLITTING, Call, CallGraph, NamedTensor, Shape
 from bottega.compiler.library.choices import product_size
 from bottega.core.device import DeviceFacts
 from bottega.core.workload import (
-    ATTENTION,
-    CONVOLUTION,
+    ALONG_AN_AXIS,
+    DTYPES,
     ELEMENTWISE,
+    KINDS,
     LAST_AXIS,
+    LAYOUTS,
+    OPERATORS,
     OTHER,
     OTHER_AXIS,
-    POOLING,
-    PRODUCT,
-    ROW,
     SCAN,
+    SIZES,
     Operation,
     Workload,
+    known_kind,
 )
 
+MOST = 256
+"""Different operations of one task."""
+LARGEST = 2**62
 PRODUCTS = ("linear", "matmul", "mm", "bmm")
-_KINDS = {
-    PRODUCT: (*PRODUCTS, "addmm", "baddbmm", "einsum", "mv", "bilinear", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
-              "rnn_tanh_cell", "rnn_relu_cell"),
-    ATTENTION: ("scaled_dot_product_attention", "multi_head_attention_forward"),
-    SCAN: ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
-    ROW: ("sum", "mean", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "linalg_vector_norm", "argmax", "argmin", "logsumexp", "softmax",
-          "log_softmax", "softmin", "normalize", "cosine_similarity", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm",
-          "cross_entropy", "nll_loss", "triplet_margin_loss", "pairwise_distance", "any", "all", "var_mean", "std_mean", "median"),
-}  # fmt: skip
-_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names}
+"""Whose sizes are those of one product."""
 _SECOND_ARGUMENT = frozenset(
-    ("sum", "mean", "amax", "amin", "prod", "var", "std", "softmax", "log_softmax", "softmin", "logsumexp", "argmax", "argmin", *_KINDS[SCAN])
+    ("sum", "mean", "amax", "amin", "prod", "var", "std", "softmax", "log_softmax", "softmin", "logsumexp", "argmax", "argmin", *OPERATORS[SCAN])
 )  # fmt: skip
 """Their second positional argument is the axis; of `max` and `min` it may be another tensor."""
 _NO_WORK = (
@@ -58,6 +56,29 @@ def workload_of(graph: CallGraph | None, device: DeviceFacts | None = None) -> W
     tensors |= {one.name: one for call in graph.calls for one in call.results}
     found = (_operation(call, tensors) for call in graph.calls if call.operator.rstrip("_") not in _NO_WORK)
     return Workload(tuple(one for one in found if one is not None), device)
+
+
+def operations_from(data: Any) -> tuple[Operation, ...]:
+    """Operations that a sandbox sent, each once; nothing where they are none."""
+    try:
+        found = [
+            Operation(one["operator"], one["kind"], one["dtype"], dict(one["sizes"]), one["layout"]) for one in data[:MOST]
+        ]
+    except (KeyError, TypeError, ValueError):
+        return ()
+    return tuple(found) if all(map(_sound, found)) else ()
+
+
+def _sound(one: Operation) -> bool:
+    named = isinstance(one.operator, str) and re.fullmatch(r"\w{1,100}", one.operator)
+    sizes = all(name in SIZES and type(size) is int and 0 <= size <= LARGEST for name, size in one.sizes.items())
+    return bool(named) and one.kind in KINDS and one.dtype in DTYPES and sizes and one.layout in ("", *LAYOUTS)
+
+
+def operations_in(graph: CallGraph) -> list[dict[str, Any]]:
+    """Each kind of operation once, as plain data: a loop has the same ones over and over."""
+    every = {repr(one): one for one in workload_of(graph).operations}
+    return [asdict(one) for one in every.values()][:MOST]
 
 
 def sizes_of(operator: str, shapes: Sequence[Shape]) -> dict[str, int]:
@@ -78,30 +99,29 @@ def _operation(call: Call, tensors: Mapping[str, NamedTensor]) -> Operation | No
         return None
     shapes = [one.shape for one in given]
     moved = sum(math.prod(one.shape) * _BYTES.get(one.dtype, 4) for one in (*given, *call.results))
-    kind = _kind(operator, call, shapes)
-    axes = _axes(operator, call, shapes[0]) if kind in (ROW, SCAN) else None
+    kind, dtype = _kind(operator, call, shapes), _dtype([one.dtype for one in given])
+    axes = _axes(operator, call, shapes[0]) if kind in ALONG_AN_AXIS else None
     if axes is None:
         sizes = sizes_of(operator, [call.shape] if kind == ELEMENTWISE else shapes)
-        return Operation(operator, kind, given[0].dtype, {**sizes, "bytes": moved})
+        return Operation(operator, kind, dtype, {**sizes, "bytes": moved})
     columns = math.prod(shapes[0][axis] for axis in axes) if operator != "group_norm" else axes[0]
     rows = max(1, math.prod(shapes[0]) // max(1, columns))
     trailing = operator in ("group_norm", "layer_norm", "rms_norm") or axes == list(
         range(len(shapes[0]) - len(axes), len(shapes[0]))
     )
     sizes = {"rows": rows, "columns": columns, "elements": math.prod(shapes[0]), "bytes": moved}
-    return Operation(operator, kind, given[0].dtype, sizes, LAST_AXIS if trailing else OTHER_AXIS)
+    return Operation(operator, kind, dtype, sizes, LAST_AXIS if trailing else OTHER_AXIS)
+
+
+def _dtype(dtypes: Sequence[str]) -> str:
+    """What is computed in: masks and indices may stand before the values."""
+    return next((dtype for dtype in dtypes if "float" in dtype), dtypes[0])
 
 
 def _kind(operator: str, call: Call, shapes: Sequence[Shape]) -> str:
     if operator in ("max", "min") and len(shapes) > 1:
         return ELEMENTWISE
-    if operator in _KIND_OF:
-        return _KIND_OF[operator]
-    if operator.startswith("conv"):
-        return CONVOLUTION
-    if "pool" in operator:
-        return POOLING
-    return ELEMENTWISE if call.shape == _broadcast(shapes) else OTHER
+    return known_kind(operator) or (ELEMENTWISE if call.shape == _broadcast(shapes) else OTHER)
 
 
 def _broadcast(shapes: Sequence[Shape]) -> Shape:

@@ -15,6 +15,35 @@ KINDS = (PRODUCT, CONVOLUTION, ATTENTION, POOLING, SCAN, ROW, ELEMENTWISE, OTHER
 SIZES = ("rows", "columns", "depth", "batch", "channels", "elements", "bytes")
 LAST_AXIS, OTHER_AXIS = "last axis", "other axis"
 LAYOUTS = (LAST_AXIS, OTHER_AXIS)
+ALONG_AN_AXIS = (ROW, SCAN)
+"""The kinds that have a layout."""
+DTYPES = (
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128", "float8_e4m3fn",
+    "float8_e5m2",
+)  # fmt: skip
+OPERATORS = {
+    PRODUCT: ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "mv", "bilinear", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell",
+              "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+    ATTENTION: ("scaled_dot_product_attention", "multi_head_attention_forward"),
+    SCAN: ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"),
+    ROW: ("sum", "mean", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "linalg_vector_norm", "argmax", "argmin", "logsumexp", "softmax",
+          "log_softmax", "softmin", "normalize", "cosine_similarity", "layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm",
+          "cross_entropy", "nll_loss", "triplet_margin_loss", "pairwise_distance", "any", "all", "var_mean", "std_mean", "median"),
+}  # fmt: skip
+_KIND_OF = {name: kind for kind, names in OPERATORS.items() for name in names}
+
+
+def known_kind(operator: str) -> str | None:
+    """By its name; None where its shapes tell."""
+    if operator in _KIND_OF:
+        return _KIND_OF[operator]
+    return CONVOLUTION if operator.startswith("conv") else POOLING if "pool" in operator else None
+
+
+def known_sizes(kind: str) -> frozenset[str]:
+    """What an operation of the kind may have."""
+    more = {PRODUCT: ("rows", "depth", "batch"), CONVOLUTION: ("channels", "depth"), ROW: ("rows",), SCAN: ("rows",)}
+    return frozenset(("columns", "elements", "bytes", *more.get(kind, ())))
 
 
 @dataclass(frozen=True)

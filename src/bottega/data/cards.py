@@ -58,8 +58,8 @@ class CardIndex:
 
     def workload(self, task: Task) -> Callable[[], Workload]:
         def found() -> Workload:
-            graph = self.callgraphs[task.id] if task.id in self.callgraphs else shared_tracer().trace(task)
-            return workload_of(graph, self.device)
+            graph = self.callgraphs.get(task.id)
+            return workload_of(graph, self.device) if graph is not None else shared_tracer().workload(task, self.device)
 
         return found
 

@@ -10,7 +10,6 @@ from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.event import Selected
 from bottega.core.skill import Skill, SkillState
@@ -21,7 +20,7 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
 from bottega.skills.query import query_for, query_from_text
-from bottega.skills.relations import compatible, with_required
+from bottega.skills.relations import compatible, in_order, with_required
 from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
@@ -51,7 +50,7 @@ def filter_for(task: Task, settings: EpisodeSettings, device: DeviceFacts, state
     """Cards for the episode's language and device whose typed conditions hold on its task; its calls are recorded only if a card asks."""
 
     def workload() -> Workload:
-        return workload_of(shared_tracer().trace(task), device)
+        return shared_tracer().workload(task, device)
 
     kind = "cpu" if settings.device == "cpu" else "cuda"
     return Filter(states, settings.language, kind, workload=workload)
@@ -77,7 +76,7 @@ async def select(
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
         if settings.select == "bm25":
-            names = tuple(skill.name for skill in compatible(offered, settings.skills))
+            names = tuple(skill.name for skill in in_order(compatible(offered, settings.skills)))
             return await context.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
         return await context.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
 

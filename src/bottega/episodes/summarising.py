@@ -11,7 +11,6 @@ from bottega.agents import summariser
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
@@ -79,7 +78,7 @@ def summariser_input(
         gain=advance.gain,
         known=tuple(hit.skill.header for hit in hits),
         most=2,
-        workload=workload_of(shared_tracer().trace(task), device),
+        workload=shared_tracer().workload(task, device),
     )
 
 

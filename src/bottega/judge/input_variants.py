@@ -1,7 +1,7 @@
 """Variants of inputs: other values of the same structure, on which what a candidate leaves out shows.
 
-Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone, complex and eight-bit numbers too. Integers
-have a variant of their own (`discrete_variants`).
+Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone. Integers have a variant of their own
+(`discrete_variants`). Complex numbers are varied part by part.
 A tensor of one value (unit gains, a mask that hides nothing) gets others: what it makes idle could be left out. No two elements become equal
 where they were not, but for zeros that share no row and no column: the order of equal elements is nobody's contract.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -20,6 +20,8 @@ from bottega.judge.variants import OF_INTEGERS
 PIECE = 1 << 24
 """Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
 SPIKED_OF_16384, GIANTS_OF_16384 = 33, 2
+FEW_VALUES = (16, 64)
+"""Of which a tensor of eight-bit numbers, or of others, has fewer if they are a mask or labels."""
 GIANT_SIZE, LARGEST_FACTOR = 128.0, 512.0
 """What giants come to, whatever the inputs' own size: fp32 has no exponential of 89. And how many times as large as they were at most."""
 LONG_AXIS, SLICED_AXIS = 32, 8
@@ -62,26 +64,32 @@ def structure(tensor: torch.Tensor) -> str:
     """`free`, `sparse` (zeros mean something), `symmetric`, `constant` (one value), or `fixed` (its values are not ours to change)."""
     if tensor.dtype == torch.bool:
         return "constant" if tensor.numel() and bool(tensor.all()) == bool(tensor.any()) else "fixed"
-    if not tensor.is_floating_point() or tensor.dtype.itemsize == 1 or not tensor.numel():
+    if tensor.is_complex():
+        return "free" if not _mirrors(tensor) and structure(torch.view_as_real(tensor)) == "free" else "fixed"
+    if not tensor.is_floating_point() or tensor.dtype is torch.float8_e8m0fnu or not tensor.numel():
         return "fixed"
     head = flat(tensor)[: 1 << 20].float()
     if not bool(torch.isfinite(head).all()):
         return "fixed"
     if bool((head == head[0]).all()):
         return "constant"
-    if len(torch.unique(head[:4096])) < min(64, head.numel() // 2 + 1):
+    if len(torch.unique(head[:4096])) < min(FEW_VALUES[tensor.dtype.itemsize > 1], head.numel() // 2 + 1):
         return "fixed"
     if looks_normalised(tensor) or looks_sorted(tensor):
         return "fixed"
-    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
-    if square and torch.equal(tensor, tensor.transpose(-1, -2)):
-        return "symmetric"
+    if _mirrors(tensor):
+        return "symmetric" if tensor.dtype.itemsize > 1 else "fixed"
     return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
 
 
 def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Strength = STRONGEST) -> None:
     """Change the values of `tensor` into a variant, in place and in pieces."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    narrow = tensor.dtype.itemsize == 1  # of which torch has no arithmetic, and whose range is too small for extremes
+    if narrow:
+        strength, variant = replace(strength, extreme=kind == "constant"), "spiked" if variant == "concentrated" else variant
     if kind == "constant":
         if strength.extreme:
             _vary_constant(tensor, wide)
@@ -216,6 +224,14 @@ def _in_pieces(view: torch.Tensor) -> Iterator[torch.Tensor]:
 def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     limit = torch.finfo(dtype).max
     return values.clamp_(-limit, limit)
+
+
+def _mirrors(tensor: torch.Tensor) -> bool:
+    """Symmetric or, of complex numbers, its own conjugate transpose too."""
+    if tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] < 2:
+        return False
+    compared = tensor.view(torch.uint8) if tensor.dtype.itemsize == 1 else tensor
+    return torch.equal(compared, compared.mT) or (compared.is_complex() and torch.equal(compared, compared.mH))
 
 
 def looks_normalised(tensor: torch.Tensor) -> bool:

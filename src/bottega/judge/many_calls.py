@@ -17,17 +17,21 @@ from bottega.judge.call_options import CallOptions
 from bottega.judge.input_variants import structure
 from bottega.judge.inputs import InputSet
 from bottega.judge.oracle import Oracle
+from bottega.judge.prepared_work import PreparedWork
 from bottega.judge.rounds import Rounds, inspect_outputs, keeps_outputs, most_sampled, reuses_outputs, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.trials import call_violations
 
-COMPARED_ONE_IN = 8
+COMPARED_ONE_IN, COMPARED_THEN_ONE_IN = 8, 2
+"""Calls: while a stock may last, and once it is used up. Who has none left can hide that only by leaving the work out of all of these calls, and
+they are few: of eight calls one in eight would miss a third of such kernels, one in two misses one of 256."""
 CHEAP_BYTES, USES = 1 << 20, 8
 """To draw more takes longer than many calls. Then a draw serves so often, its rows moved on: to know them again, and to move an earlier output on
 likewise, takes as long as what could have been prepared."""
-FEWEST, LONGEST_SECONDS = 8, 4.0
+LONGEST_SECONDS, SHARE_OF_THE_REST = 4.0, 0.25
+"""Spent here at most, and of the candidate's time that is left: coverage comes after it."""
 
 
 @dataclass
@@ -47,23 +51,24 @@ def call_often(
     settings: Settings,
     options: CallOptions,
     profile: TaskProfile,
-    calls: int,
+    prepared: PreparedWork,
 ) -> ManyCalls:
-    """So many calls, as far as there is time; fewer where one shows a violation or a wrong output."""
+    """As many calls as use up what may be `prepared`, as far as there is time, which may be for none; fewer where one shows a violation or a wrong
+    output."""
     name, trusted = baseline
     result = ManyCalls()
     # Where no other variant was accepted, the task may have no answer to rows in another order either.
     contents = _contents(draw, list(accepted), USES if profile.input_room > CHEAP_BYTES and len(accepted) > 1 else 1)
-    cores, begun = len(os.sched_getaffinity(0)), time.monotonic()
-    while len(result.core_ns) < calls:
-        if len(result.core_ns) >= FEWEST and time.monotonic() - begun > LONGEST_SECONDS:
-            break
+    cores, now = len(os.sched_getaffinity(0)), time.monotonic()
+    latest = now + min(LONGEST_SECONDS, SHARE_OF_THE_REST * (options.deadline() - now))
+    while len(result.core_ns) < prepared.calls_to_make and time.monotonic() < latest:
         inputs, keep = next(contents), keeps_outputs(candidate, profile)
         mine = timed_call(candidate, inputs, options, keep=keep)
         result.seen.violations += call_violations(candidate, mine, inputs, options)
         if result.seen.violations:
             break
-        if secrets.randbelow(COMPARED_ONE_IN) == 0:
+        lasting = len(result.core_ns) < prepared.calls
+        if secrets.randbelow(COMPARED_ONE_IN if lasting else COMPARED_THEN_ONE_IN) == 0:
             records = {name: timed_call(trusted, inputs, options), "candidate": mine}
             sampled = most_sampled(candidate.device, settings.quick)
             rounding = accepted[inputs.variant]
@@ -91,4 +96,5 @@ def _contents(draw: Callable[[str], InputSet], variants: list[str], uses: int) -
 
 def _moved_on(tensor: torch.Tensor) -> torch.Tensor:
     axis = next(axis for axis, size in enumerate(tensor.shape) if size > 1)
-    return tensor.roll(1 + secrets.randbelow(tensor.shape[axis] - 1), axis)
+    rows = tensor.view(torch.uint8) if tensor.dtype.itemsize == 1 else tensor  # torch moves no floats of eight bits
+    return rows.roll(1 + secrets.randbelow(tensor.shape[axis] - 1), axis).view(tensor.dtype)

@@ -46,15 +46,19 @@ class PreparedWork:
 
     @property
     def calls_to_make(self) -> int:
-        """As many again as would use it up."""
-        return 2 * self.calls + FEWEST_CALLS
+        """As many as use it up, and some after that: who then fills it again pays for all of it in one of these calls."""
+        return self.calls + FEWEST_CALLS
 
     def hidden_ns(self, before: Sequence[TimedPair], after_ns: Sequence[int]) -> float:
         """How much longer a call takes in the long run than the rounds `before` show: when any stock is used up, or in the mean where it is filled
-        again. `after_ns`: what further calls took on a core."""
+        again. `after_ns`: what further calls took on a core. Of a few calls, which may be all that there was time for, one may be an accident:
+        then what each of them took longer."""
+        if not after_ns:
+            return 0.0
         usual = fmean(pair.candidate_core for pair in before)  # what their mean is above their median is charged already
         used_up = after_ns[self.calls :]
-        longest = max(fmean(after_ns), fmean(used_up) if len(used_up) >= FEWEST_CALLS else 0.0)
+        of_all = fmean(after_ns) if len(after_ns) >= FEWEST_CALLS else min(after_ns)
+        longest = max(of_all, fmean(used_up) if len(used_up) >= FEWEST_CALLS else 0.0)
         return _noticed(before, longest - usual)
 
     def unknown_ns(self, calls: int, rate: float) -> float:

@@ -24,6 +24,7 @@ from bottega.judge.dtypes import NUMBERS
 from bottega.judge.early_read import EarlyRead
 from bottega.judge.failure import describe
 from bottega.judge.heap import reserve_for, steady_heap
+from bottega.judge.library_operators import operator_rows
 from bottega.judge.machine_code import vector_instructions
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
@@ -72,6 +73,7 @@ class Worker(ModuleHost):
             "harvest": self.harvest,
             "profile": self.profile,
             "operations": self.operations,
+            "operators": self.operators,
             "again": self.again,
             "trim": self.trim,
         }
@@ -203,6 +205,11 @@ class Worker(ModuleHost):
         with torch.no_grad(), self.autocast, FlopCounterMode(display=False) as counter:
             self.module(*self.arguments, **self.keywords)
         return {"operations": int(counter.get_total_flops())}
+
+    def operators(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The operators of torch's that a call uses, on a CPU."""
+        with torch.no_grad(), self.autocast:
+            return {"operators": operator_rows(lambda: self.module(*self.arguments, **self.keywords))}
 
     def _deliver(
         self, parts: tuple[Any, list[torch.Tensor]], shift: int, strides: list[list[int]], nonce: int | None

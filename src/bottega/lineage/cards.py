@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from bottega.core.foreign_text import one_line
-from bottega.core.skill import Provenance, Relations, Skill
+from bottega.core.skill import AppliesTo, Provenance, Relations, Skill
 from bottega.core.task import Task
 from bottega.core.trial import GainInterval, Trial
 from bottega.core.verdict import Verdict
@@ -71,6 +71,7 @@ def finished_card(
     pairs: Sequence[PairAttempt],
     kernel: str,
     verdict: Verdict,
+    applies_to: AppliesTo,
 ) -> Skill:
     """With what was learned. It stays *proposed*: the admission gate decides whether it helps a writer."""
     at_place = step.attempt.effect
@@ -88,6 +89,7 @@ def finished_card(
         effect=one_line(effect, LONGEST),
         failures=(*card.failures, *_risks(step, lineage.refused, pairs))[:MOST_FAILURES],
         relations=relations,
+        applies_to=applies_to,
         provenance=Provenance(
             ORIGIN, f"{kernel}, step {step.number} of {len(lineage.steps)}"[:LONGEST], lineage.task.id, claimed
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from bottega.core.errors import UsageError
 from bottega.core.files import write
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.workload import Workload
 from bottega.lineage.cards import finished_card, first_cards, trials_of
 from bottega.lineage.journal import LineageJournal
 from bottega.lineage.judged import JudgedKernels, JudgeLike
+from bottega.lineage.measured import measured_conditions
 from bottega.lineage.relations import PairAttempt, learned
 from bottega.lineage.round_trip import Redoer, RoundTrip, Sibling, round_trip, tried_pairs
 from bottega.lineage.rule import Rule
@@ -56,6 +58,7 @@ def mine(
     redo: Redoer,
     sibling: Sibling | None,
     limits: MiningLimits,
+    workload: Callable[[Task], Workload],
 ) -> Mined:
     """Everything that is finished is in the journal: the same call after a kill goes on where it was."""
     judged, task = JudgedKernels(journal, judge), expert.task
@@ -89,13 +92,17 @@ def mine(
     journal.once("pairs", lambda: {"pairs": [asdict(pair) for pair in pairs]})
     relations = learned(lineage.steps, {trip.number: trip.needed for trip in trips}, pairs)
     steps = {step.number: step for step in lineage.steps}
-    finished = [
-        finished_card(
-            cards[trip.number], steps[trip.number], lineage, trip, relations[trip.number], pairs, expert.name, verdict
-        )
-        for trip in trips
-    ]
     tasks = {False: task, **({True: sibling.task} if sibling else {})}
+    workloads = {beside: workload(each) for beside, each in tasks.items()}
+
+    def finish(trip: RoundTrip) -> Skill:
+        step, tried = steps[trip.number], [workloads[False], *([workloads[True]] if trip.on_sibling else [])]
+        where = measured_conditions(tried)
+        return finished_card(
+            cards[trip.number], step, lineage, trip, relations[trip.number], pairs, expert.name, verdict, where
+        )
+
+    finished = [finish(trip) for trip in trips]
     plain = {
         False: judged.verdict(task, lineage.plain),
         **({True: judged.verdict(sibling.task, sibling.plain)} if sibling else {}),

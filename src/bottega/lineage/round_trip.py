@@ -51,7 +51,12 @@ class RoundTrip:
     @property
     def verified(self) -> bool:
         """Redone right on its own task and, where there is one, on the sibling; and surely slower on neither."""
-        return _holds(self.own) and (not self.asked_sibling or _holds(self.sibling))
+        return _holds(self.own) and (not self.asked_sibling or self.on_sibling)
+
+    @property
+    def on_sibling(self) -> bool:
+        """Redone right there, and not surely slower."""
+        return _holds(self.sibling)
 
     @property
     def text(self) -> str:

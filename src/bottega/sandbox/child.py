@@ -82,6 +82,8 @@ def _confine(request: SpawnRequest, user: int | None, scratch: str) -> dict[str,
     drop_privileges(user)
     if request.mode == "bare":
         missing.update(_confine_without_namespaces(request, user, scratch))
+    if request.hidden:
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)  # not after the filter is there
     try:
         linux.install_filter(filter_program(trusted=request.trusted))
     except KeyError:

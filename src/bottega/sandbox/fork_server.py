@@ -99,11 +99,13 @@ class ForkServer:
         writable: Sequence[str] = (),
         output: bool = True,
         trusted: bool = False,
+        hidden: bool = False,
     ) -> Sandbox:
         """Run `entry` ("package.module:function") as `function(fds, arguments)` in a sandbox of its own.
 
         `writable`: folders of the host that it may write to, for trusted code only; a folder of root's is given to the sandboxes' user.
-        `trusted`: code of our own, which may pass descriptors to other processes, close its memory to them, and set timers.
+        `trusted`: code of our own, which may pass descriptors to other processes, close its memory to them, and set timers. `hidden`: code
+        of our own that leaves what is foreign to its forks; it is closed to them, and its filter is theirs.
         """
         if len(fds) > _MOST_FDS:
             raise UsageError(f"{len(fds)} descriptors for one sandbox; at most {_MOST_FDS} can be passed")
@@ -124,6 +126,7 @@ class ForkServer:
             output=output,
             require_sandbox=self.require_sandbox,
             trusted=trusted,
+            hidden=hidden,
             freezer=self._freezer,
             reserved_cores=self._reserved_cores,
             refused=self._refused,

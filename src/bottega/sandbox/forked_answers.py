@@ -70,7 +70,7 @@ class ForkingSandbox:
                 limits=limits,
                 environment=environment,
                 output=False,
-                trusted=True,
+                hidden=True,
             )
         except BaseException:
             ours.close()
@@ -106,7 +106,6 @@ class ForkingSandbox:
 def answer_in_forks(channel: Channel, answer: Callable[[Message], Message]) -> None:
     """In the sandbox: an answer for each message, until the other end closes or a question leaves a process behind."""
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # what a question leaves behind comes to us
-    linux.prctl(linux.PR_SET_DUMPABLE, 0)  # our memory and descriptors are closed to the forks
     while True:
         try:
             asked = channel.receive()
@@ -161,7 +160,7 @@ def _alone() -> bool:
 def _answer_and_exit(answer: Callable[[Message], Message], asked: Message, end: socket.socket) -> NoReturn:
     """In a process of the question's own; never returns."""
     try:
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # we were hidden from our forks; they are seen by their supervisor
         close_all_but([end.fileno()])
         os.setsid()
         with contextlib.suppress(BaseException):

@@ -29,6 +29,8 @@ class SpawnRequest:
     require_sandbox: bool
     trusted: bool = False
     """Whether it may hand descriptors to others, to other processes of its own."""
+    hidden: bool = False
+    """Whether its memory and descriptors are closed to its own forks, which run what is not trusted."""
     freezer: bool = True
     """Whether a freezer is looked for, to stop it with."""
     reserved_cores: int = 0

@@ -233,7 +233,14 @@ def filter_program(machine: str = linux.MACHINE, *, trusted: bool = False) -> by
     program += _block(_IOCTL[column], [_instruction(_LOAD, _low_word(1)), *_among(_TERMINAL, _deny())])
     # A parent's death could be the signal that continues a stopped child.
     refused = (_PR_TASK_PERF_EVENTS_DISABLE, linux.PR_SET_PDEATHSIG, linux.PR_SET_SECCOMP)
-    hiding = [] if trusted else _among([linux.PR_SET_DUMPABLE], _deny(done))
-    program += _block(_PRCTL[column], [_instruction(_LOAD, _low_word(0)), *_among(refused, _deny()), *hiding])
+    # Whoever hides itself says that it did, and does not; to be seen again is anybody's right.
+    hiding = [
+        _instruction(_EQUAL, linux.PR_SET_DUMPABLE, 0, 3),
+        _instruction(_LOAD, _low_word(1)),
+        _instruction(_EQUAL, 1, 1, 0),
+        _deny(done),
+    ]
+    told = [_instruction(_LOAD, _low_word(0)), *_among(refused, _deny()), *([] if trusted else hiding)]
+    program += _block(_PRCTL[column], told)
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)

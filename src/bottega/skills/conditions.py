@@ -1,12 +1,19 @@
-"""Whether a card's typed conditions hold for a workload. What cannot be known does not hold: such a card is not offered."""
+"""Whether a card's typed conditions hold for a workload. What cannot be known does not hold: such a card is not offered.
+
+Conditions that can hold nowhere (a layout of products, an x86 processor for a GPU's kernel) are a mistake, and are refused with the card.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import AppliesTo
-from bottega.core.workload import Operation, Workload
+from bottega.core.workload import ALONG_AN_AXIS, ELEMENTWISE, KINDS, Operation, Workload, known_kind, known_sizes
+
+_GPU = re.compile(r"sm_\d+\w*|.*\b(nvidia|geforce|tesla)\b.*", re.I)
+_CPU = re.compile(r"x86_64|aarch64|arm64|neon|asimd\w*|(avx|sse|sve|amx|fma)\w*|.*\b(xeon|epyc|ryzen|neoverse)\b.*", re.I)
 
 
 def holds(conditions: AppliesTo, workload: Workload) -> bool:
@@ -20,6 +27,27 @@ def unmet(conditions: AppliesTo, workload: Workload) -> str:
     if not _operation_holds(conditions, workload):
         return f"no operation of the task is as it asks: {' '.join(conditions.told.values())}"
     return ""
+
+
+def holds_nowhere(asked: AppliesTo, devices: Sequence[str]) -> str:
+    """Why no workload on these kinds of device can meet them, in a few words; empty where one can."""
+    if asked.devices and not any(_may_be(name, devices) for name in asked.devices):
+        return f"{' or '.join(asked.devices)} is no {' or '.join(devices)}"
+    named = [known_kind(name) or ELEMENTWISE for name in asked.operators]
+    kinds = {*named, *asked.kinds} or {*KINDS}
+    who = " or ".join((*asked.operators, *asked.kinds)) or "operation"
+    if asked.layouts:
+        kinds &= {*ALONG_AN_AXIS}
+        if not kinds:
+            return f"{who} goes along no axis, so that it has no layout"
+    if not any({*asked.sizes} <= known_sizes(kind) for kind in kinds):
+        return f"no {who} has {' and '.join(asked.sizes)}"
+    return ""
+
+
+def _may_be(name: str, devices: Sequence[str]) -> bool:
+    """What is neither a GPU's name nor a processor's may be either."""
+    return not (_GPU.fullmatch(name) and "cuda" not in devices) and not (_CPU.fullmatch(name) and "cpu" not in devices)
 
 
 def _device_holds(asked: AppliesTo, workload: Workload) -> bool:

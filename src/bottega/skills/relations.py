@@ -41,6 +41,20 @@ def with_required(skills: Sequence[Skill], find: Callable[[str], Sequence[Skill]
     return found[:most]
 
 
+def in_order(skills: Sequence[Skill]) -> list[Skill]:
+    """Each card behind those that bring what it requires; else in the order given. A circle is left as it stands."""
+    left, done = list(skills), list[Skill]()
+    while left:
+        free = (each for each in left if not _waiting(each, left))
+        done.append(left.pop(left.index(next(free, left[0]))))
+    return done
+
+
+def _waiting(skill: Skill, left: Sequence[Skill]) -> bool:
+    wanted = names_of(skill.relations.requires)
+    return any(wanted & names_of(other.relations.provides) for other in left if other is not skill)
+
+
 def compatible(skills: Sequence[Skill], most: int) -> list[Skill]:
     """The first so many cards without those that conflict with a better one."""
     taken: list[Skill] = []

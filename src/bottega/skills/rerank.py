@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bottega.core.skill import Skill
-from bottega.skills.relations import conflicting
+from bottega.skills.relations import conflicting, in_order
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Selection:
 
 
 def selection(choices: Sequence[Choice], offered: Sequence[Skill], k: int) -> Selection:
-    """What remains of an answer."""
+    """What remains of an answer, in the order in which the steps go into a kernel."""
     by_name = {skill.name: skill for skill in offered}
     taken: dict[str, str] = {}
     unknown = surplus = 0
@@ -38,4 +38,5 @@ def selection(choices: Sequence[Choice], offered: Sequence[Skill], k: int) -> Se
             surplus += 1
         else:
             taken[name] = choice.reason
-    return Selection(tuple(by_name[name] for name in taken), tuple(taken.values()), unknown, surplus)
+    skills = in_order([by_name[name] for name in taken])
+    return Selection(tuple(skills), tuple(taken[skill.name] for skill in skills), unknown, surplus)

@@ -20,10 +20,11 @@ from pydantic import (
 )
 
 from bottega.core.errors import CardError
-from bottega.core.skill import CARD_SCHEMA, Skill, SkillState
-from bottega.core.workload import KINDS, LAYOUTS, SIZES
+from bottega.core.skill import CARD_SCHEMA, AppliesTo, Skill, SkillState
+from bottega.core.workload import DTYPES, KINDS, LAYOUTS, SIZES
 from bottega.languages import kernel_languages
 from bottega.skills.advice_lint import lazy_advice
+from bottega.skills.conditions import holds_nowhere
 
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
 SCOPE = r"^(general|family/[a-z][a-z0-9_]*)$"
@@ -89,7 +90,7 @@ class _AppliesTo(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     devices: Several = []
-    dtypes: Several = []
+    dtypes: Annotated[list[Literal[*DTYPES]], Field(max_length=16)] = []  # type: ignore[valid-type]
     operators: Several = []
     kinds: Annotated[list[Literal[*KINDS]], Field(max_length=16)] = []  # type: ignore[valid-type]
     layouts: Annotated[list[Literal[*LAYOUTS]], Field(max_length=16)] = []  # type: ignore[valid-type]
@@ -163,6 +164,13 @@ class CardData(BaseModel):
             reason = lazy_advice(text)
             if reason:
                 raise ValueError(f"{field} is lazy advice: it {reason}; a card teaches how to write a faster kernel")
+        return self
+
+    @model_validator(mode="after")
+    def _holds_somewhere(self) -> CardData:
+        reason = holds_nowhere(AppliesTo.from_json(self.applies_to.model_dump()), self.devices)
+        if reason:
+            raise ValueError(f"applies_to holds nowhere: {reason}; leave out what cannot be met")
         return self
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from bottega.backbone.client import Client
 from bottega.backbone.reply import NoServerError
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
@@ -158,7 +157,7 @@ def admit(
 
 def _applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:
     """Whether a card would be offered for a task: where its typed conditions do not hold it is not tried either."""
-    return lambda task: not skill.applies_to or holds(skill.applies_to, workload_of(shared_tracer().trace(task), device))
+    return lambda task: not skill.applies_to or holds(skill.applies_to, shared_tracer().workload(task, device))
 
 
 def siblings_of(task: Task, tasks: Sequence[Task], count: int, fits: Callable[[Task], bool] = lambda task: True) -> list[Task]:

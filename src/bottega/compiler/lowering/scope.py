@@ -173,8 +173,8 @@ class LoweringScope:
             return Constant(float(number))
         return Constant(float(number), f"{text} - {less}" if less else text)
 
-    def epsilon(self, name: str = "eps") -> Constant:
-        value = self.argument(name)
+    def epsilon(self) -> Constant:
+        value = self.argument("eps")
         if value is None:
             value = 1.1920928955078125e-07
         return Constant(float(value))

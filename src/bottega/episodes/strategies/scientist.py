@@ -1,12 +1,13 @@
 """The scientist (GPU Kernel Scientist): plan experiments with predicted effects, run some, compare with what was measured, keep a notebook.
 
 One plan a round, from the times of the kernels and the notebook alone: no profile is asked for. Of the planned experiments the most promising are
-run, and the last place goes to the one that is furthest from all before. A plan that cannot be read is replaced by the next avenues of a fixed list,
-without predictions, so that a model which cannot plan still searches.
+run, and the last place goes to the one that is furthest from all before. A plan that cannot be read is replaced by the next avenues, without
+predictions, so that a model which cannot plan still searches: the chosen cards in the order in which their steps go in, then a fixed list.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,11 +15,13 @@ from bottega.agents import scientist as scientist_agent
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.scientist import Experiment, TimedKernel
 from bottega.core.event import Planned
+from bottega.core.skill import Skill
 from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.strategies.instructions import LIST
 from bottega.episodes.strategies.lanes import grown, schemes_in_use, side_by_side
 from bottega.episodes.strategies.notebook import notebook_of
 from bottega.episodes.writing import EpisodeSearch
+from bottega.skills.relations import compatible, in_order
 
 PLANNED = 5
 """Experiments of a plan; `samples` of them are run, at most."""
@@ -69,6 +72,7 @@ async def _planned(search: EpisodeSearch, number: int, names: list[str], key: st
     )  # not in the order in which they were judged: the same seed plans alike
     kernels = ranked(nodes, settings.baseline)
     entries = notebook_of(context.journal.events, search.episode, nodes, settings.baseline)
+    skills = known_skills(search.schemes)
     given = scientist_agent.PlanInput(
         search.task,
         settings.language,
@@ -78,6 +82,7 @@ async def _planned(search: EpisodeSearch, number: int, names: list[str], key: st
         max(PLANNED, settings.samples),
         settings.baseline,
         settings.stopping.target,
+        skills,
     )
     messages = scientist_agent.messages(given, context.prompts, context.room(settings))
     found: list[Experiment] = []
@@ -92,7 +97,8 @@ async def _planned(search: EpisodeSearch, number: int, names: list[str], key: st
     async with context.phases.generating():
         turn = await context.generate("plan", messages, settings, key, read)
     tried = {entry.change for entry in entries}
-    avenues = [text for text in AVENUES if text not in tried] or list(AVENUES)
+    known = [*(f"{skill.name}: {skill.intent}" for skill in skills), *AVENUES]
+    avenues = [text for text in known if text not in tried] or known
     planned = found or [Experiment(kernels[0].id, "", text) for text in avenues[: settings.samples]]
     run = chosen(planned, settings.samples)
     places = {id(one): name for one, name in zip(run, names)}
@@ -100,6 +106,12 @@ async def _planned(search: EpisodeSearch, number: int, names: list[str], key: st
         {"node": places.get(id(one), ""), **asdict(one)} for one in (*run, *(one for one in planned if one not in run))
     )
     return Planned(key, search.episode, number, turn, rows)
+
+
+def known_skills(schemes: Sequence[Sequence[Skill]]) -> list[Skill]:
+    """The cards of all schemes, what is required before what requires it, without those that conflict with a better one."""
+    found = list({skill.name: skill for scheme in schemes for skill in scheme}.values())
+    return in_order(compatible(found, len(found)))
 
 
 def chosen(planned: list[Experiment], most: int) -> list[Experiment]:
