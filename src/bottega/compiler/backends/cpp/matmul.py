@@ -262,7 +262,11 @@ def _packed(o: Operands) -> list[str]:
         fill = [rows, *inside, "}", "#pragma omp for schedule(static)", *fill]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
-        inside = [*memory, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *nest(o.batch, [*(line for line in fill if "#pragma" not in line), *work])]
+        inside = [
+            *memory,
+            f"#pragma omp for{collapse(len(o.batch))} schedule(static)",
+            *nest(o.batch, [*(line for line in fill if "#pragma" not in line), *work]),
+        ]
         return [*declared, *region("#pragma omp parallel", inside)]
     shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
     return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]
