@@ -187,8 +187,9 @@ class LoweringScope:
 
     def dense(self, tensor: LoweredTensor) -> LoweredTensor:
         """The tensor itself where it lies dense and in order, else a copy that does."""
-        if tensor.view.contiguous:
-            return tensor
+        return tensor if tensor.view.contiguous else self.copied(tensor)
+
+    def copied(self, tensor: LoweredTensor) -> LoweredTensor:
         number = sum(name.startswith(self.node.name) for name in self.buffers)
         return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, f"_copy{number or ''}")
 
