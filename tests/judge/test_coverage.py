@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bottega.judge.coverage import (
+    Coverage,
     base_name,
     claimed_kernels,
     cpu_coverage,
     file_kind,
     gpu_coverage,
+    in_timed_calls,
     kernel_is_own,
     leaves_products_only,
     merge_samples,
@@ -215,3 +217,34 @@ def test_where_there_is_more_beside_products_it_must_be_seen() -> None:
     assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1], ["gelu", 100.0, 1]])
     assert not leaves_products_only([["addmm", 1.0, 1]], [["addmm", 900.0, 1]])
     assert not leaves_products_only([["addmm", 1.0, 1]], None)
+
+
+def sampled(own: int, samples: int) -> Coverage:
+    return cpu_coverage({"by_file": {"/tmp/build/k.so": own, f"{PACKAGES}/torch/lib/libtorch_cpu.so": samples - own}}, ("k",))
+
+
+@pytest.mark.parametrize(
+    ("alone", "own", "samples", "told"),
+    [
+        (360, 0, 80, 0.0),
+        (360, 0, 20, 0.0),
+        (360, 64, 80, 0.9),
+        (120, 6, 40, 0.3),
+        (0, 0, 80, 0.0),
+        (120, 80, 80, 0.3),
+        (120, 0, 8, 0.3),
+    ],
+)
+def test_a_kernel_that_works_only_while_it_is_sampled_has_the_share_of_its_timed_rounds(
+    alone: int, own: int, samples: int, told: float
+) -> None:
+    assert in_timed_calls(sampled(alone, 400), sampled(own, samples), 1e6, 1e6).share == told
+
+
+def test_where_rounds_have_too_few_samples_calls_of_another_length_say_nothing() -> None:
+    most, few = sampled(90, 100), sampled(2, 3)
+    assert in_timed_calls(most, few, 1.1e6, 1e6).share == 0.9
+    found = in_timed_calls(most, few, 3e6, 1e6)
+    assert found.share is None and "3 ms while it is sampled" in found.method
+    assert in_timed_calls(most, few, 0.15e6, 0.06e6).share == 0.9, "a worker's own work differs by that much"
+    assert in_timed_calls(most, Coverage(None, "no samples"), 1e6, 1e6).share == 0.9

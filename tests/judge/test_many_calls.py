@@ -33,7 +33,7 @@ class Called:
         self.left = quick
         self.seen: list[torch.Tensor] = []
 
-    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None) -> Any:
+    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
         self.left -= 1
         self.seen.append(inputs.tensors[0])
         took = 100 if self.left >= 0 else 1000

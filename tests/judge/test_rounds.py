@@ -120,7 +120,7 @@ class Baseline:
     def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
         self.name, self.inner_ms, self.fails, self.calls = name, inner_ms, fails, 0
 
-    def run_call(self, drawn: object, options: object, keep: bool = False, look: object = None) -> Any:
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: object = None, sampled: bool = False) -> Any:
         self.calls += 1
         if self.fails:
             raise RunnerFailed(self.fails)
@@ -178,8 +178,11 @@ def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch:
     run: Any = SimpleNamespace(options=lambda: None, accepted_variants=list)
     run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)
     run.settings = SimpleNamespace(measured=(), floor=0.0)
-    run.runner, run.found = None, {"violations": [], "trials": []}
+    control = SimpleNamespace(sample_start=lambda: None, sample_pause=lambda: None, sample_stop=lambda: {"by_file": {"a": 3}})
+    run.runner, run.samples = SimpleNamespace(control=control), {"by_file": {}}
+    run.found = {"violations": [], "trials": []}
     assert timing.TimingStage(run).run_timed_rounds([]) is True
+    assert run.samples["by_file"] == {"a": 3}
     assert run.found["violations"] == [["output_reused", ""]]
 
 
@@ -191,7 +194,7 @@ class Called:
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log
 
-    def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None) -> Any:
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
         self.log.append(self.name)
         if look is not None:
             self.log.append("looked at")

@@ -8,9 +8,10 @@ for neither.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,6 +21,9 @@ from bottega.languages import language_named
 
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
+UNLIKE, CHANCE = 0.1, 1e-4
+"""By how much the share of timed calls may be below that of others for an honest reason, and how unlikely what goes beyond it must be."""
+OTHER_CALLS, OTHER_CALLS_NS = 1.5, 100_000.0
 SMALL_SHARE = 0.05
 SAMPLES_FOR_A_DECOY = 300
 """Fewer could miss an honest kernel that does a few per cent of the work."""
@@ -75,6 +79,8 @@ class Coverage:
     """Names with their share of the time (CPU) or microseconds a call (GPU), largest first."""
     beside_products: bool = False
     """Own kernels do what the reference does beside its products, and the products are left to the library: little of the time, and no decoy."""
+    own_samples: int | None = None
+    """Those of the samples that lie in own kernels."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,9 +124,34 @@ def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
     ranked = sorted(by_name.items(), key=lambda item: -item[1])[:6]
     hottest = tuple((name, round(count / total, 4)) for name, count in ranked) if total else ()
     if own + library < FEWEST_SAMPLES:
-        return Coverage(None, f"not measured: only {own + library} samples", claimed, own + library, hottest)
-    share = round(own / (own + library), 4)
-    return Coverage(share, "samples taken by the operating system", claimed if own else (), own + library, hottest)
+        why = f"not measured: only {own + library} samples"
+        return Coverage(None, why, claimed, own + library, hottest, own_samples=own)
+    share, seen = round(own / (own + library), 4), claimed if own else ()
+    return Coverage(share, "samples taken by the operating system", seen, own + library, hottest, own_samples=own)
+
+
+def in_timed_calls(coverage: Coverage, rounds: Coverage, sampled_ns: float, timed_ns: float) -> Coverage:
+    """What may be said of timed calls. Those of the coverage stage follow one another, so that a kernel can know them. `rounds`: of those among the
+    timed rounds that do not count. Where they do not tell, calls that take longer on a core when sampled are others."""
+    if coverage.share is None:
+        return coverage
+    if rounds.own_samples is not None and rounds.samples:
+        least = max(0.0, coverage.share - UNLIKE)
+        if _at_most(rounds.own_samples, rounds.samples, least) < CHANCE:
+            method = f"samples of timed rounds; calls that are only sampled have a share of {coverage.share:.2f}"
+            share = round(rounds.own_samples / rounds.samples, 4)
+            return replace(rounds, share=share, method=method, samples=None)  # few, and sure by the difference
+        if rounds.share is not None:
+            return coverage
+    if sampled_ns > OTHER_CALLS * timed_ns + OTHER_CALLS_NS:
+        times = f"a call takes {sampled_ns / 1e6:.3g} ms while it is sampled and {timed_ns / 1e6:.3g} ms while it is timed"
+        return replace(coverage, share=None, method=f"not measured: {times}")
+    return coverage
+
+
+def _at_most(found: int, samples: int, share: float) -> float:
+    """How likely so few of the samples are, or fewer, at this share."""
+    return sum(math.comb(samples, count) * share**count * (1 - share) ** (samples - count) for count in range(found + 1))
 
 
 def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from bottega.judge.call_options import CallOptions
@@ -12,6 +14,7 @@ from bottega.judge.coverage import (
     Coverage,
     cpu_coverage,
     gpu_coverage,
+    in_timed_calls,
     leaves_products_only,
     merge_samples,
     works_beside_products,
@@ -44,9 +47,10 @@ def measure_coverage(run: EvaluationRun) -> Coverage:
 def _sampled_coverage(run: EvaluationRun, options: CallOptions) -> Coverage:
     """Until the share is sure. Where only products are left to the library, until own code was seen at all."""
     samples: dict[str, Any] = {"by_file": {}}
+    core_ns: list[int] = []
     coverage, claimed, beside = cpu_coverage(samples, run.claimed), run.claimed, False
     for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):
-        merge_samples(samples, _sample(run, options))
+        merge_samples(samples, _sample(run, options, core_ns))
         coverage = cpu_coverage(samples, claimed)
         if "unavailable" in samples or (not claimed and coverage.share is not None):
             break
@@ -57,7 +61,8 @@ def _sampled_coverage(run: EvaluationRun, options: CallOptions) -> Coverage:
         beside = beside or _leaves_products_only(run, options)
         if not beside or coverage.own:
             break
-    return replace(coverage, beside_products=beside and bool(coverage.own))
+    coverage = replace(coverage, beside_products=beside and bool(coverage.own))
+    return in_timed_calls(coverage, cpu_coverage(run.samples, claimed), median(core_ns), run.timed_core_ns)
 
 
 def _leaves_products_only(run: EvaluationRun, options: CallOptions) -> bool:
@@ -81,13 +86,14 @@ def _of_reference(run: EvaluationRun, options: CallOptions, question: Message) -
         return {}
 
 
-def _sample(run: EvaluationRun, options: CallOptions) -> dict[str, Any]:
-    """Have the operating system sample the candidate's processes over some calls."""
+def _sample(run: EvaluationRun, options: CallOptions, core_ns: list[int]) -> dict[str, Any]:
+    """Have the operating system sample the candidate's processes over some calls, and add what each took on a core."""
+    cores = len(os.sched_getaffinity(0))
     run.runner.control.sample_start()
     run.runner.control.sample_pause()  # only what happens inside a call counts
     begun = time.monotonic()
     for played in range(400):
         if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
             break
-        run.runner.run_call(run.context.draw(), options, sampled=True)
+        core_ns.append(run.runner.run_call(run.context.draw(), options, sampled=True).core_ns(cores))
     return run.runner.control.sample_stop()

@@ -54,6 +54,10 @@ class EvaluationRun:
     budget: TimeBudget
     found: dict[str, Any] = field(default_factory=dict)
     """Plain data that the judge turns into a verdict."""
+    samples: dict[str, Any] = field(default_factory=lambda: {"by_file": {}})
+    """Of the candidate on a CPU, in those of its rounds that do not count: it cannot tell them from the timed ones."""
+    timed_core_ns: float = 0.0
+    """What a timed call of it took on a core."""
 
     def accepted_variants(self) -> list[str]:
         """Of which timed calls take one at random."""

@@ -95,7 +95,7 @@ def run_rounds(
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         this = _Round(runners, inputs, options, keep)
         for name in order:
-            this.call(name, look=looked and name == "candidate")
+            this.call(name, look=looked and name == "candidate")  # sampled then too: such a call is not timed
         records = this.records
         for name in records:
             if previous:
@@ -189,7 +189,8 @@ class _Round:
     def call(self, name: str, *, look: bool = False) -> None:
         if name not in self.records:
             wanted = self._expected if look else None
-            self.records[name] = timed_call(self.runners[name], self.inputs, self.options, keep=self.keep, look=wanted)
+            runner, options = self.runners[name], self.options
+            self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
 
     def _expected(self) -> list[torch.Tensor]:
         """The outputs of the first baseline. If the candidate is called before it, it runs while the candidate is stopped in its call: a candidate
@@ -205,11 +206,12 @@ def timed_call(
     options: CallOptions,
     keep: bool = False,
     look: Callable[[], Sequence[torch.Tensor]] | None = None,
+    sampled: bool = False,
 ) -> CallRecord:
     """Raises `InvalidTask` for a baseline whose process is lost or does not stay stopped: not the candidate's fault, so the judge opens the task
     again."""
     try:
-        return runner.run_call(inputs, options, keep=keep, look=look)
+        return runner.run_call(inputs, options, sampled=sampled, keep=keep, look=look)
     except RunnerFailed as failure:
         if runner.name == "candidate" or failure.kind not in ("died", "forged"):
             raise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 
 from bottega.judge.call_options import CallOptions
 from bottega.judge.clocks import TimedPair, combine, is_shared
+from bottega.judge.coverage import merge_samples
 from bottega.judge.evaluation_run import EvaluationRun
 from bottega.judge.heap import reserve_for
 from bottega.judge.inputs import InputSet
@@ -135,6 +136,29 @@ class TimingStage:
         ahead: list[InputSet],
         exactly: int = 0,
     ) -> Rounds:
+        with self._sampling():
+            return self._run_rounds(chosen, accepted, options, ahead, exactly)
+
+    @contextmanager
+    def _sampling(self) -> Iterator[None]:
+        """On a CPU, samples of the rounds that do not count."""
+        if self.run.context.device != "cpu":
+            yield
+            return
+        control = self.run.runner.control
+        control.sample_start()
+        control.sample_pause()
+        yield
+        merge_samples(self.run.samples, control.sample_stop())
+
+    def _run_rounds(
+        self,
+        chosen: dict[str, Runner],
+        accepted: dict[str, list[tuple[float, float]]],
+        options: CallOptions,
+        ahead: list[InputSet],
+        exactly: int,
+    ) -> Rounds:
         context = self.run.context
         return run_rounds(
             context.draw,
@@ -195,6 +219,7 @@ class TimingStage:
                 "stolen": timing.stolen,
                 "pairs": [list(astuple(pair)) for pair in pairs],
             }
+            self.run.timed_core_ns = median(pair.candidate_core for pair in pairs)
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])
         alone_ms, eager = self.run.context.profile.alone_ms, found["timing"].get("eager")
