@@ -75,4 +75,4 @@ def test_two_queries_together_keep_the_greater_weight() -> None:
 def test_any_text_is_a_query(text: str) -> None:
     query = query_from_text(text)
     assert all(word and weight > 0 for word, weight in query.terms.items())
-    assert isinstance(query_for(Task(text or "pass", tags=(text,)), text), Query)
+    assert isinstance(query_for(Task(text or "pass", name=text, tags=(text,))), Query)
