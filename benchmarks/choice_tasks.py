@@ -138,7 +138,7 @@ def series(
     share = -(-count // (len(wanted) * len(DTYPES)))
     have, ids = Counter((one.family, one.dtype) for one in known), {one.id for one in known}
     number = max((int(one.origin.split("/")[-1]) for one in known if one.origin.startswith("synth:")), default=-1) + 1
-    with ProcessPoolExecutor(processes, get_context("forkserver"), max_tasks_per_child=200) as pool:
+    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         waiting: dict[Any, int] = {}
         while sum(have.values()) < count:
             while len(waiting) < 2 * processes:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -77,9 +78,9 @@ def tasks(
     path = folder / TASKS
     known = [row["number"] for row in rows_of(path)]
     left = range(max(known, default=-1) + 1, count)
-    context = get_context("forkserver")
-    with open(path, "a", encoding="utf-8") as file, ProcessPoolExecutor(processes, context, max_tasks_per_child=200) as pool:
-        for row in pool.map(made_task, left, [seed] * len(left), chunksize=8):
+    # Not a ProcessPoolExecutor: with max_tasks_per_child it hangs (CPython's issue 115634).
+    with open(path, "a", encoding="utf-8") as file, get_context("forkserver").Pool(processes, maxtasksperchild=25) as pool:
+        for row in pool.imap(partial(made_task, seed=seed), left, chunksize=8):
             if row is not None:
                 file.write(json.dumps(row) + "\n")
                 file.flush()

@@ -461,6 +461,18 @@ def test_a_result_is_of_the_originals_classes_and_keywords_are_passed_on() -> No
 
 
 @torch.no_grad()
+def test_a_bf16_module_may_differ_by_its_own_rounding_and_by_no_more() -> None:
+    task = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return ((x * 1.7).exp() + x).tanh() * x\n"
+    kernel = task.replace("class Model", "class ModelNew").replace("return (", "x = x.float()\n        return (")
+    task += "\n\ndef get_inputs():\n    return [torch.randn(64, 64).bfloat16()]\n\n\ndef get_init_inputs():\n    return []\n"
+    for change, right in (("* x\n", "* x).bfloat16()\n"), ("* x\n", "* x * 1.5).bfloat16()\n")):
+        text = kernel.replace(change, right).replace("return (", "return ((")
+        asked = {"source": task, "device": "cpu", "training": None, "precision": "fp32", "load": "load"}
+        told = try_out({**asked, "delivered": _delivered(text, task)})
+        assert bool(told["problems"]) is ("1.5" in right), told
+
+
+@torch.no_grad()
 def test_a_function_is_loaded_as_it_is() -> None:
     task = "import torch\n\ndef scaled(x, by=2.0):\n    return x * by\n\n\nclass Model(torch.nn.Module):\n"
     task += "    def forward(self, x, by=2.0):\n        return scaled(x, by)\n"

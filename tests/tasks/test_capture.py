@@ -125,6 +125,34 @@ def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path
         read_capture(tmp_path)
 
 
+@torch.no_grad()
+def test_captures_into_one_folder_add_up_also_those_of_one_process_and_of_its_forks(tmp_path: Path) -> None:
+    gate = nn.GELU()
+    for _ in range(2):
+        with bottega.capture(tmp_path) as calls:
+            gate(torch.ones(4))
+            if (child := os.fork()) == 0:
+                gate(torch.ones(4))
+                calls.flush()
+                os._exit(0)
+            os.waitpid(child, 0)
+        assert [call.count for call in calls] == [1]
+    assert [call.count for call in read_capture(tmp_path)] == [4]
+
+
+@torch.no_grad()
+def test_what_goes_wrong_in_a_capture_ends_it_and_not_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = nn.Sequential(nn.GELU(), nn.Tanh())
+    expected = model(torch.ones(4))
+    with bottega.capture(tmp_path) as calls:
+        model[0](torch.ones(2))
+        calls.flush()
+        calls._file = open("/dev/full", "w")  # noqa: SIM115
+        assert torch.equal(model(torch.ones(4)), expected)
+    assert capsys.readouterr().err.count("the capture ends here, the program goes on: No space left on device") == 1
+    assert [call.count for call in read_capture(tmp_path)] == [1]
+
+
 def command(tmp_path: Path, *arguments: str) -> list[str]:
     own = [sys.executable, "-m", "bottega.app.cli", "capture", "--out", str(tmp_path / "capture"), "--"]
     return [*own, "python", str(program(tmp_path)), *arguments]
@@ -157,3 +185,25 @@ def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path)
     after = {call.key: call.count for call in read_capture(folder)}
     assert before and all(after[key] >= count for key, count in before.items())
     assert all((folder / call.task).is_file() for call in read_capture(folder))
+
+
+def test_sigterm_reaches_the_program(tmp_path: Path) -> None:
+    own = [
+        sys.executable,
+        "-m",
+        "bottega.app.cli",
+        "capture",
+        "--out",
+        str(tmp_path),
+        "--",
+        "sh",
+        "-c",
+        "echo $$; exec sleep 60",
+    ]
+    with subprocess.Popen(own, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        program_pid = int(running.stdout.readline())
+        running.terminate()
+        assert running.wait(30) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(program_pid, 0)

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
 
 from bottega.core.errors import TrainingError  # noqa: E402
-from bottega.train.checkpoint import Checkpoints, random_states, set_random_states  # noqa: E402
+from bottega.train.checkpoint import Checkpoints, random_states, set_random_states, written_whole  # noqa: E402
 from bottega.train.learner import Learner  # noqa: E402
 from bottega.train.settings import Config, LossSettings, OptimiserSettings  # noqa: E402
 
@@ -81,6 +81,12 @@ def test_a_kill_in_the_middle_of_saving_leaves_the_last_one(tmp_path: Path) -> N
     saved = keeping.latest()
     assert saved is not None
     assert saved.step == 2
+
+
+def test_what_a_killed_process_half_wrote_of_a_model_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".model.12345").mkdir()
+    written_whole(tmp_path / "model", lambda folder: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_without_any_there_is_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def capture_command(
         running = subprocess.Popen([sys.executable if words[0] == "python" else words[0], *words[1:]], env=environment)
     except OSError as error:
         raise UsageError(f"{words[0]}: cannot be run: {error.strerror}") from None
+    signal.signal(signal.SIGTERM, lambda number, _: running.send_signal(number))  # or the program would go on alone
     while True:
         try:
             code = running.wait()

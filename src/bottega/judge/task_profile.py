@@ -341,6 +341,8 @@ def must_vary(reference: Reference) -> InputSet:
     time: they may be large."""
     before = [digest(tensor) for tensor in reference.draw().tensors]
     drawn = reference.draw()
+    if not any(tensor.numel() for tensor in drawn.tensors):
+        raise InvalidTask("get_inputs() returns no tensor with elements: there is nothing to compute with")
     if before == [digest(tensor) for tensor in drawn.tensors]:
         raise InvalidTask(
             "get_inputs() returns the same contents every time: answers could be kept; draw them at random, without a fixed seed"

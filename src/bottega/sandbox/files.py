@@ -5,7 +5,6 @@ An allow list, because what must stay hidden (homes, the caller's data, other sa
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import sys
@@ -136,17 +135,3 @@ def _restrict(path: str, flags: int) -> None:
             if target == path or target.startswith(path + "/"):
                 kept = sum(names.get(option, 0) for option in options.split(","))
                 linux.mount("none", target, None, linux.MS_REMOUNT | linux.MS_BIND | kept | flags)
-
-
-def remove_scratch(folder: str) -> None:
-    """Delete the scratch folder of a sandbox that had no private file system; what cannot be deleted stays."""
-    for path, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(path, name))
-        for name in folders:
-            child = os.path.join(path, name)
-            with contextlib.suppress(OSError):
-                os.unlink(child) if os.path.islink(child) else os.rmdir(child)
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)

@@ -12,11 +12,11 @@ import select
 import signal
 import socket
 import struct
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from bottega.core.held_folder import HeldFolder
 from bottega.sandbox import files, inspection, linux, messages, reserved_cores, tree
 from bottega.sandbox.child import close_all_but, run_child
 from bottega.sandbox.core_time import CoreWatch
@@ -40,7 +40,7 @@ def run_supervisor(
     request: SpawnRequest, owner: socket.socket, control: socket.socket, fds: Sequence[int], life: int, freezer: Freezer | str
 ) -> NoReturn:
     """Never returns. `life` reaches its end when the parent dies, whatever the moment. `freezer`: or why there is none."""
-    scratch: str | None = None
+    scratch: HeldFolder | None = None
     try:
         group = freezer.descriptors if isinstance(freezer, Freezer) else []
         close_all_but([owner.fileno(), control.fileno(), *fds, life, *group])
@@ -52,19 +52,19 @@ def run_supervisor(
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
         user = _user_for(request)
         if request.mode == "bare":
-            scratch = tempfile.mkdtemp(prefix="bottega-sandbox-")
+            scratch = HeldFolder("bottega-sandbox-")
             if user is not None:
-                os.chown(scratch, user, user)
+                os.chown(scratch.path, user, user)
         else:
             nodes = files.device_nodes(request.device)
             files.enter_private_root(
                 request.readable, request.writable, nodes, scratch_bytes=request.limits.scratch_bytes, owner=user
             )
-        _Supervisor(request, owner, control, life, freezer).supervise(fds, user, scratch or files.SCRATCH)
+        _Supervisor(request, owner, control, life, freezer).supervise(fds, user, scratch.path if scratch else files.SCRATCH)
     except BaseException as error:
         _tell(owner, {"error": f"{type(error).__name__}: {error}"})
     if scratch is not None:
-        files.remove_scratch(scratch)
+        scratch.close()
     os._exit(0)
 
 

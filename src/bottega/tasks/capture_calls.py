@@ -1,7 +1,8 @@
 """Records which modules of a running program are called, with which arguments and for how long, by torch's own global forward hooks.
 
-Results do not change: the hooks look and return nothing. Every kind of call (a class with the shapes of its weights and arguments) is written as a
-task when it is first seen, and counts follow every second, so that a program which is killed loses one second at most. What `report` says is on disk.
+Results do not change: the hooks look and return nothing, and what goes wrong in them ends the capture, not the program. Every kind of call (a class
+with the shapes of its weights and arguments) is written as a task when it is first seen, and counts follow every second, so that a program which is
+killed loses one second at most. What `report` says is on disk.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from torch import nn
 from torch.nn.modules import module as hooks
 
 from bottega.core.errors import TaskError, UsageError
+from bottega.core.files import encoded, write_atomic
 from bottega.tasks.capture import task_of_call
 
-FILE = "calls-{pid}.jsonl"
+FILE = "calls-{process}.jsonl"
 FLUSH_S = 1.0
 MOST_KINDS = 1000
 SHAPES_OF_CLASS = 8
@@ -97,7 +99,7 @@ class Capture:
     def start(self) -> Capture:
         try:
             (self.folder / "tasks").mkdir(parents=True, exist_ok=True)
-            self._file = (self.folder / FILE.format(pid=os.getpid())).open("a", encoding="utf-8")
+            self._begin_file()
         except OSError as error:
             raise UsageError(f"{self.folder}: nothing can be captured there: {error.strerror}") from None
         self._handles = [
@@ -107,14 +109,30 @@ class Capture:
         atexit.register(self.stop)
         return self
 
+    def _begin_file(self) -> None:
+        """One of this process and this capture alone: numbers of processes come again, and lines of two would be taken for one's."""
+        self._process = os.getpid()
+        name = FILE.format(process=f"{self._process}-{time.time_ns()}")
+        self._file = (self.folder / name).open("x", encoding="utf-8")
+
     def stop(self) -> None:
+        if self._handles:
+            self._remove_hooks()
+            try:
+                self.flush()
+            finally:
+                self._file.close()
+
+    def _remove_hooks(self) -> None:
         for handle in self._handles:
             handle.remove()
-        if self._handles:
-            self._handles = []
-            atexit.unregister(self.stop)
-            self.flush()
-            self._file.close()
+        self._handles = []
+        atexit.unregister(self.stop)
+
+    def _end_here(self, error: Exception) -> None:
+        self._remove_hooks()
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+        sys.stderr.write(f"bottega: the capture ends here, the program goes on: {reason}\n")
 
     def __enter__(self) -> Capture:
         return self.start()
@@ -140,8 +158,24 @@ class Capture:
         return self._parts is not None and id(module) not in self._parts
 
     def _before(self, module: nn.Module, arguments: Any) -> None:
+        try:
+            self._enter(module)
+        except Exception as error:
+            self._end_here(error)
+
+    def _after(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
+        try:
+            self._leave(module, arguments, *rest)
+        except Exception as error:
+            self._end_here(error)
+
+    def _enter(self, module: nn.Module) -> None:
         if self._skipped(module):
             return
+        if self._process != os.getpid():  # a fork: what was counted is its parent's
+            self.calls, self._changed, self._timed = {}, set(), []
+            self._local.stack, self._lock = [], threading.RLock()
+            self._begin_file()
         stack: list[_Open] = self._local.__dict__.setdefault("stack", [])
         event = None
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
@@ -149,7 +183,7 @@ class Capture:
             event.record()
         stack.append(_Open(id(module), time.perf_counter(), event))
 
-    def _after(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
+    def _leave(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
         options, output = rest if len(rest) == 2 else ({}, None)  # torch leaves keywords out where forward has raised
         stack: list[_Open] = self._local.__dict__.get("stack", [])
         if self._skipped(module) or not any(call.module == id(module) for call in stack):
@@ -203,10 +237,12 @@ class Capture:
         self._busy, begun = True, time.perf_counter()
         try:
             task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
-            (self.folder / "tasks" / f"{key}.py").write_text(task.source, encoding="utf-8")
+            write_atomic(self.folder / "tasks" / f"{key}.py", encoded(task.source))
             found.task = f"tasks/{key}.py"
-        except (TaskError, OSError) as error:
-            found.reason = str(error)
+        except OSError:
+            raise
+        except Exception as error:  # a module may do anything when it is asked for its state
+            found.reason = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
         finally:
             self._busy = False
             for call in self._local.stack:  # what is written here is no time of theirs
@@ -253,7 +289,7 @@ class Capture:
 def read_capture(folder: Path) -> list[CapturedCall]:
     """The kinds of calls of a capture, of all its processes, the costliest first. A line that a kill cut off is left out."""
     found: dict[str, CapturedCall] = {}
-    files = sorted(folder.glob(FILE.format(pid="*")))
+    files = sorted(folder.glob(FILE.format(process="*")))
     if not files:
         raise UsageError(f"{folder}: holds no capture; make one with: bottega capture -- python PROGRAM.py")
     for path in files:
@@ -300,7 +336,8 @@ def start_from_environment() -> None:
 
 def _shown(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        dense = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
+        plain = value.layout is not torch.strided or value.is_contiguous()
+        dense = "" if plain else f" strides {tuple(value.stride())}"
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{dense}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"

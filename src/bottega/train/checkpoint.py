@@ -169,6 +169,8 @@ def _flush(path: Path) -> None:
 
 def written_whole(place: Path, write: Callable[[Path], None]) -> None:
     """A folder that appears at its place complete. Raises `TrainingError` where it cannot be written."""
+    for left in place.parent.glob(f".{place.name}.*"):  # half written, by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     try:
         _put_folder(place, write)
     except OSError as error:

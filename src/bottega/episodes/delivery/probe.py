@@ -13,7 +13,7 @@ import dataclasses
 import pickle
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -33,6 +33,8 @@ GUARD_CALLS = 50
 LARGEST_PICKLE = 64 << 10
 CLOSE = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1, "fp16": 5e-2}
 """How far kernel and original may lie apart here, relative to size. The judge has measured it properly; this finds other weights."""
+CLOSE_IN = {torch.bfloat16: CLOSE["bf16"], torch.float16: CLOSE["fp16"], torch.float8_e4m3fn: 0.2, torch.float8_e5m2: 0.4}
+"""The same for modules that hold or take numbers of such a type, whatever precision was asked for."""
 _WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
@@ -83,7 +85,8 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         return {"problems": [], "refused": one_line(error)}
     problems: list[str] = []
-    source, limit = InputSource(task.get_inputs, arguments["device"], model.forward), CLOSE[arguments["precision"]]
+    source = InputSource(task.get_inputs, arguments["device"], model.forward)
+    limit = _limit(arguments["precision"], (*model.parameters(), *model.buffers(), *source.draw().tensors))
     with torch.no_grad(), autocast(arguments["device"], arguments["precision"]):
         problems += _compared("as it is", loaded, model, source, limit)
         for parameter in model.parameters():
@@ -247,6 +250,10 @@ def _run(module: Any, drawn: Any, kinds: list[Any] | None = None) -> list[torch.
     if kinds is not None:
         kinds.append(type(result))
     return [output.detach().clone() for output in flatten(result)[1]]
+
+
+def _limit(precision: str, tensors: Iterable[torch.Tensor]) -> float:
+    return max(CLOSE[precision], *(CLOSE_IN.get(dtype, 0.0) for dtype in {tensor.dtype for tensor in tensors}))
 
 
 def _alike(expected: list[torch.Tensor], got: list[torch.Tensor], limit: float) -> bool:

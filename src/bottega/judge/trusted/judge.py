@@ -7,8 +7,6 @@ it alone in a fresh worker; the other candidates of the task go on. Nothing here
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from typing import Any
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, UsageError
+from bottega.core.held_folder import HeldFolder
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.decide import decide
@@ -65,7 +64,7 @@ class TrustedJudge:
         self.errors: list[str] = []
         """Tracebacks of our own errors."""
         self._fingerprint = {**fingerprint(device), "settings": self.settings.to_json(), "trusted": TRUSTED_VERSION}
-        self._cache = tempfile.mkdtemp(prefix="bottega-trusted-")
+        self._cache = HeldFolder("bottega-trusted-")
         self._machine: Machine | None = None
         self._lock = threading.Lock()
         self._idle: list[TrustedProcess] = []
@@ -174,7 +173,7 @@ class TrustedJudge:
         if self._machine is not None:
             self._machine.server.close()  # whoever waits for a worker at work gets an error
         self._executor.shutdown(wait=False, cancel_futures=True)
-        shutil.rmtree(self._cache, ignore_errors=True)
+        self._cache.close()
 
     def _blame(self, task: Task, candidate: Candidate, failure: WorkerFailure) -> Verdict:
         report = failure.report or {"failure": {"kind": failure.kind}, "notes": [NOTE]}
@@ -195,7 +194,7 @@ class TrustedJudge:
             spare = self._idle.pop() if fresh and self._started >= self.workers and self._idle else None
         if spare is not None:
             self._stop(spare)
-        worker = TrustedProcess(self._machine, self.settings, self.workers, self._cache, foreign=self.require_sandbox)
+        worker = TrustedProcess(self._machine, self.settings, self.workers, self._cache.path, foreign=self.require_sandbox)
         with self._lock:
             self._started += 1
         return worker
