@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import bottega
@@ -24,14 +25,20 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MODULES = frozenset(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 
 
+@functools.cache
+def imports_of(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Anywhere in it."""
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported_packages(path: Path) -> set[str]:
-    """Packages that a file imports, anywhere in it. A relative import stays in its own package."""
+    """Packages that a file imports. A relative import stays in its own package."""
     packages: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        elif node.level == 0 and node.module:
             names = (
                 [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
                 if node.module == "bottega"
@@ -47,13 +54,13 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Files that a file imports, anywhere in it; a package stands for itself, not for what lies in it."""
+    """Files that a file imports; a package stands for itself, not for what lies in it."""
     own = module_name(path)
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = (
                 own.split(".")[: -node.level or None]
                 if path.name != "__init__.py"

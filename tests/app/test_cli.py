@@ -1,14 +1,14 @@
-"""The command line, as a process: what it prints, what it exits with, and that bad input never shows a traceback."""
+"""The command line: what it prints, what it exits with, and that bad input never shows a traceback."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from app.command_line import as_a_process, in_this_process
 
 from bottega.app import cli
 
@@ -54,21 +54,6 @@ DOCUMENTED = {
 }
 
 
-def bottega(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    told = subprocess.run(
-        [sys.executable, "-m", "bottega.app.cli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"},
-        timeout=120,
-        check=False,
-    )
-    assert "Traceback" not in told.stderr, told.stderr
-    assert "Traceback" not in told.stdout, told.stdout
-    return told
-
-
 def strict_json(text: str) -> object:
     def refuse(constant: str) -> object:
         raise ValueError(f"{constant} is not JSON")
@@ -86,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.rotates
 def test_json_is_one_object_with_the_documented_keys_and_exit_zero(folder: Path) -> None:
-    told = bottega("judge", folder / "task.py", folder / "honest.py", "--quick", "--json")
+    told = as_a_process("judge", folder / "task.py", folder / "honest.py", "--quick", "--json")
     assert told.returncode == 0, told.stderr
     assert told.stdout.count("\n") == 1
     verdict = strict_json(told.stdout)
@@ -100,7 +85,7 @@ def test_json_is_one_object_with_the_documented_keys_and_exit_zero(folder: Path)
 
 @pytest.mark.slow
 def test_people_get_the_same_in_words(folder: Path) -> None:
-    told = bottega("judge", folder / "task.py", folder / "wrong.py", "--quick")
+    told = as_a_process("judge", folder / "task.py", folder / "wrong.py", "--quick")
     assert told.returncode == 1
     assert "incorrect" in told.stdout
     assert "the right answer times 1.5" in told.stdout
@@ -109,7 +94,7 @@ def test_people_get_the_same_in_words(folder: Path) -> None:
 @pytest.mark.rotates
 def test_an_unusable_task_exits_two_with_one_line_and_still_one_object(folder: Path) -> None:
     (folder / "raises.py").write_text(TASK.replace("return torch.tanh(x) * 2", "raise ValueError('inside')"))
-    told = bottega("judge", folder / "raises.py", folder / "honest.py", "--quick", "--json")
+    told = as_a_process("judge", folder / "raises.py", folder / "honest.py", "--quick", "--json")
     assert told.returncode == 2
     verdict = strict_json(told.stdout)
     assert isinstance(verdict, dict)
@@ -156,94 +141,64 @@ COMMANDS = [
     ["tasks", "show"],
     ["tasks", "check"],
 ]
-DRIVER = """
-import contextlib, io, json, sys, traceback
-from bottega.app.cli import main
-for arguments in json.load(sys.stdin):
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    sys.argv = ["bottega", *arguments]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        except BaseException:
-            code = 1
-            traceback.print_exc()
-    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
-"""
-"""Many command lines in one process: starting one takes longer than finding out that it is wrong."""
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
-    """Exit code, standard output and standard error by command line."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("command_lines")
     (folder / "task.py").write_text(TASK)
     (folder / "honest.py").write_text(HONEST)
     (folder / "binary.py").write_bytes(b"\xff\xfe\x00\x01")
     (folder / "empty.py").write_text("")
     (folder / "syntax.py").write_text("def (\n")
-    lines = [["judge", *arguments, "--json"] for arguments, _ in WRONG] + [[*command, "--help"] for command in COMMANDS]
-    ran = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"},
-        timeout=120,
-        check=True,
-    )
-    return {" ".join(line): tuple(json.loads(text)) for line, text in zip(lines, ran.stdout.splitlines())}
+    return folder
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
-def test_wrong_usage_exits_two_and_says_what_to_do(told, arguments: list[str], words: str) -> None:
-    code, output, errors = told[" ".join(["judge", *arguments, "--json"])]
-    assert "Traceback" not in errors, errors
-    assert code == 2
-    assert words in errors
-    if "Usage:" in errors:  # the command line itself cannot be read
-        assert output == ""
+def test_wrong_usage_exits_two_and_says_what_to_do(place: Path, arguments: list[str], words: str) -> None:
+    told = in_this_process("judge", *arguments, "--json", cwd=place)
+    assert told.returncode == 2
+    assert words in told.stderr
+    if "Usage:" in told.stderr:  # the command line itself cannot be read
+        assert told.stdout == ""
     else:
-        (line,) = output.splitlines()
+        (line,) = told.stdout.splitlines()
         told_as_json = strict_json(line)
         assert isinstance(told_as_json, dict)
         assert words in (told_as_json["diagnosis"] if "outcome" in told_as_json else told_as_json["error"])
 
 
-def test_a_task_that_cannot_be_read_is_an_invalid_task_in_json(told) -> None:
-    code, output, _ = told["judge syntax.py honest.py --json"]
-    verdict = strict_json(output)
+def test_a_task_that_cannot_be_read_is_an_invalid_task_in_json(place: Path) -> None:
+    told = in_this_process("judge", "syntax.py", "honest.py", "--json", cwd=place)
+    verdict = strict_json(told.stdout)
     assert isinstance(verdict, dict)
-    assert (code, verdict["outcome"], verdict["correct"]) == (2, "invalid_task", False)
+    assert (told.returncode, verdict["outcome"], verdict["correct"]) == (2, "invalid_task", False)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_works_everywhere(told, command: list[str]) -> None:
-    code, output, _ = told[" ".join([*command, "--help"])]
-    assert code == 0
-    assert "Usage" in output
+def test_help_works_everywhere(command: list[str]) -> None:
+    told = in_this_process(*command, "--help")
+    assert told.returncode == 0
+    assert "Usage" in told.stdout
 
 
 def test_version() -> None:
-    assert bottega("version").stdout.startswith("bottega ")
+    assert as_a_process("version").stdout.startswith("bottega ")
 
 
 def test_tasks_list() -> None:
-    told = bottega("tasks", "list", "--json")
+    told = in_this_process("tasks", "list", "--json")
     rows = strict_json(told.stdout)
     assert told.returncode == 0
     assert isinstance(rows, list)
     assert len(rows) >= 30
     assert set(rows[0]) == {"name", "id", "level", "tags", "origin"}
-    assert rows[0]["name"] in bottega("tasks", "list").stdout
+    assert rows[0]["name"] in in_this_process("tasks", "list").stdout
 
 
 def test_tasks_list_reports_the_unusable_ones_beside_the_good(folder: Path) -> None:
     (folder / "syntax.py").write_text("def (\n")
-    told = bottega("tasks", "list", folder, "--json")
+    told = in_this_process("tasks", "list", folder, "--json")
     rows = strict_json(told.stdout)
     assert isinstance(rows, list)
     assert [row["name"] for row in rows] == ["task"]
@@ -252,11 +207,11 @@ def test_tasks_list_reports_the_unusable_ones_beside_the_good(folder: Path) -> N
 
 
 def test_tasks_show(folder: Path) -> None:
-    assert bottega("tasks", "show", folder / "task.py").stdout == TASK
-    builtin = bottega("tasks", "show", "builtin:gram_matrices", "--size", "gpu")
+    assert in_this_process("tasks", "show", folder / "task.py").stdout == TASK
+    builtin = in_this_process("tasks", "show", "builtin:gram_matrices", "--size", "gpu")
     assert "class Model" in builtin.stdout
-    assert bottega("tasks", "show", "builtin:gram_matrices", "--size", "huge").returncode == 2
-    assert bottega("tasks", "show", folder / "missing.py").returncode == 2
+    assert in_this_process("tasks", "show", "builtin:gram_matrices", "--size", "huge").returncode == 2
+    assert in_this_process("tasks", "show", folder / "missing.py").returncode == 2
 
 
 @pytest.mark.slow
@@ -266,7 +221,7 @@ def test_tasks_check_names_what_is_unfit(folder: Path) -> None:
     (folder / "wrong.py").unlink()
     (folder / "identity.py").write_text(TASK.replace("torch.tanh(x) * 2", "torch.sign(torch.exp(x)) * x"))
     (folder / "raises.py").write_text(TASK.replace("return torch.tanh(x) * 2", "raise ValueError('inside')"))
-    told = bottega("tasks", "check", folder, "--json")
+    told = as_a_process("tasks", "check", folder, "--json")
     rows = {row["task"]: row for row in map(json.loads, told.stdout.splitlines())}
     assert told.returncode == 1
     assert rows["task"]["fit"] is True, rows["task"]
@@ -279,7 +234,7 @@ def test_tasks_check_names_what_is_unfit(folder: Path) -> None:
 @pytest.mark.parametrize("arguments", [["missing.py"], ["syntax.py"], ["task.py", "--mode", "odd"]])
 def test_tasks_check_of_nothing_exits_two(folder: Path, arguments: list[str]) -> None:
     (folder / "syntax.py").write_text("def (\n")
-    told = bottega("tasks", "check", *arguments, "--json", cwd=folder)
+    told = in_this_process("tasks", "check", *arguments, "--json", cwd=folder)
     assert told.returncode == 2
     assert told.stderr.strip()
     rows = [json.loads(line) for line in told.stdout.splitlines()]
@@ -291,25 +246,25 @@ def test_tasks_check_of_nothing_exits_two(folder: Path, arguments: list[str]) ->
 @pytest.mark.rotates
 def test_export_makes_a_file_that_needs_no_bottega(folder: Path) -> None:
     (folder / "kernel.py").write_text(KERNEL)
-    told = bottega("export", folder / "kernel.py", "--output", folder / "alone.py")
+    told = in_this_process("export", folder / "kernel.py", "--output", folder / "alone.py")
     assert told.returncode == 0, told.stderr
     proof = "import sys, torch; sys.modules['bottega'] = None; import alone; x = torch.ones(7); print(alone.ModelNew()(x).sum().item())"
     ran = subprocess.run([sys.executable, "-c", proof], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ran.stdout.strip() == "14.0", ran.stderr
-    assert bottega("export", folder / "kernel.py").stdout == (folder / "alone.py").read_text()
+    assert in_this_process("export", folder / "kernel.py").stdout == (folder / "alone.py").read_text()
 
 
 @pytest.mark.parametrize("name", ["missing.py", "syntax.py", "binary.py", "."])
 def test_export_of_what_cannot_be_exported_exits_two(folder: Path, name: str) -> None:
     (folder / "syntax.py").write_text("def (\n")
     (folder / "binary.py").write_bytes(b"\xff\xfe\x00")
-    told = bottega("export", name, cwd=folder)
+    told = in_this_process("export", name, cwd=folder)
     assert told.returncode == 2
     assert told.stderr.startswith("bottega: ")
 
 
 def test_export_to_a_place_that_cannot_be_written_exits_two(folder: Path) -> None:
-    told = bottega("export", folder / "honest.py", "--output", folder / "no" / "such" / "folder.py")
+    told = in_this_process("export", folder / "honest.py", "--output", folder / "no" / "such" / "folder.py")
     assert told.returncode == 2
     assert told.stderr.startswith("bottega: ")
 
@@ -329,7 +284,7 @@ def test_what_a_disk_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_no_arguments_shows_the_help() -> None:
-    assert "Usage" in (told := bottega()).stdout + told.stderr
+    assert "Usage" in (told := in_this_process()).stdout + told.stderr
 
 
 def test_the_help_of_every_command_needs_no_torch() -> None:

@@ -6,12 +6,10 @@ The module is a chain of elementwise operators. That a draft wins is tested with
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from app.command_line import as_a_process
 from episodes.decay import BROKEN, script
 
 from bottega.core.event import Drafted, Judged, Wrote
@@ -39,19 +37,11 @@ def get_init_inputs():
 USED = ["skills=false", "samples=1", "turns=1", "drafts=1"]
 
 
-def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-    command = [sys.executable, "-m", "bottega.app.cli", *map(str, arguments)]
-    told = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert "Traceback" not in told.stderr, told.stderr
-    return told
-
-
 @pytest.mark.slow
 def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> None:
     (tmp_path / "chain.py").write_text(CHAIN)
     command = ["optimize", tmp_path / "chain.py", *USED, "--backbone", script(tmp_path, [BROKEN]), "--out", tmp_path / "run"]
-    told = bottega(*command)
+    told = as_a_process(*command)
     assert told.returncode in (0, 3), told.stderr  # whether it is surely faster, a busy machine decides
     assert "builder 2 wrote 1 draft" in told.stderr and "  1  draft1  " in told.stderr
     assert "by builder 2: 1 " in told.stdout and "by the model: 1 no kernel" in told.stdout
@@ -65,7 +55,7 @@ def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> No
     (first, *_) = [event.verdict for event in events if isinstance(event, Judged)]
     assert first.correct, first.diagnosis
 
-    again = bottega(*command, "--resume")
+    again = as_a_process(*command, "--resume")
     assert again.returncode == told.returncode, again.stderr
     later = list(read_events(tmp_path / "run"))[len(events) :]
     assert not any(isinstance(event, Judged | Drafted | Wrote) for event in later), "a draft was drawn or judged twice"
@@ -75,7 +65,9 @@ def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> No
 def test_drafts_of_tasks_are_files_for_a_bench(tmp_path: Path) -> None:
     (tmp_path / "chain.py").write_text(CHAIN)
     (tmp_path / "luck.py").write_text(CHAIN.replace("return x\n", "return x + torch.rand_like(x)\n"))
-    told = bottega("data", "drafts", tmp_path / "chain.py", tmp_path / "luck.py", "--drafts", 1, "--out", tmp_path / "drafts")
+    told = as_a_process(
+        "data", "drafts", tmp_path / "chain.py", tmp_path / "luck.py", "--drafts", 1, "--out", tmp_path / "drafts"
+    )
     assert told.returncode == 0, told.stderr
     assert [path.name for path in (tmp_path / "drafts").iterdir()] == ["chain.0.py"]
     assert "luck: no draft: " in told.stderr and "1 kernels by builder 2 for 1 of 2 tasks" in told.stdout

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from app.command_line import in_this_process
 from bench.small_bench import CPP, cpp_text, task_folder
 from rich.console import Console
 
@@ -148,15 +149,7 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
         (["builtin", "quick=true", "--verify", "nowhere"], "leave out TASKS, quick"),
     ],
 )
-def test_wrong_usage_is_one_line_and_leaves_nothing(
-    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from bottega.app.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["bottega", "bench", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    said = capsys.readouterr().err
-    assert caught.value.code == 2 and told in said and "Traceback" not in said
+def test_wrong_usage_is_one_line_and_leaves_nothing(arguments: list[str], told: str, tmp_path: Path) -> None:
+    ended = in_this_process("bench", *arguments, cwd=tmp_path)
+    assert ended.returncode == 2 and told in ended.stderr and "Traceback" not in ended.stderr
     assert not list(tmp_path.iterdir())

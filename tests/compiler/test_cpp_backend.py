@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import types
-
 import pytest
 import torch
+from executed import executed
 from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.rotates
 ALL = frozenset(technique.name for technique in (*PLANNER, *PASSES)) - {"statistics_apart"}
 
 
-def _module(source: str, name: str) -> types.ModuleType:
-    made = types.ModuleType(name)
-    exec(compile(source, name, "exec"), made.__dict__)
-    return made
-
-
 def _flat(value: object) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else [item for part in value for item in _flat(part)]  # type: ignore[attr-defined]
 
@@ -39,7 +32,7 @@ def _check(source: str, techniques: frozenset[str], seed: int) -> None:
     if all(isinstance(kernel, FunctionCall) for kernel in plan.kernels):
         return
     text = write(plan, understood.frame, techniques)
-    task, candidate = _module(source, "task"), _module(text, "candidate")
+    task, candidate = executed(source, "task"), executed(text, "candidate")
     torch.manual_seed(seed)
     model, exact, new = task.Model().eval(), task.Model().eval().double(), candidate.ModelNew().eval()
     new.load_state_dict(model.state_dict())
@@ -162,3 +155,60 @@ def test_an_index_that_is_cut_into_halves_has_a_loop_for_each() -> None:
     text = write(understood.plan(ALL), understood.frame, ALL)
     assert "remainder_of" not in text and "piece += 16" in text
     _check(source, ALL, 0)
+
+
+SHIFTED = {
+    "stride 3, dilated": ("nn.Conv2d(4, 10, 3, stride=3, padding=2, dilation=2)", "2, 4, 23, 19"),
+    "groups of five": ("nn.Conv2d(6, 15, (3, 2), groups=3, padding=1)", "2, 6, 9, 12"),
+    "narrow rows": ("nn.Conv2d(3, 7, 3, padding=1)", "1, 3, 40, 5"),
+    "many images": ("nn.Conv2d(3, 7, 3, stride=(1, 2))", "11, 3, 8, 9"),
+    "volumes": ("nn.Conv3d(3, 8, 3, stride=(2, 1, 2), padding=(1, 0, 2))", "2, 3, 7, 9, 8"),
+    "one dimension": ("nn.Conv1d(5, 6, 4, stride=2, padding=3)", "3, 5, 31"),
+    "many weights": ("nn.Conv2d(90, 85, 3, padding=1)", "1, 90, 6, 7"),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_convolutions_over_a_padded_copy(name: str) -> None:
+    layer, shape = SHIFTED[name]
+    _check(module("F.relu(self.c(x)) * 2", f"torch.randn({shape})", init=f"self.c = {layer}"), ALL, 5)
+
+
+def test_weights_in_another_order_or_type_are_copied_for_a_tile() -> None:
+    last = "self.c = nn.Conv2d(4, 8, 3, padding=1).to(memory_format=torch.channels_last)"
+    _check(module("self.c(x) + 1", "torch.randn(2, 4, 9, 10)", init=last), ALL, 5)
+    half = "self.c = nn.Conv2d(4, 8, 3, padding=1, dtype=torch.bfloat16)"
+    _check(module("self.c(x) + 1", "torch.randn(2, 4, 9, 10, dtype=torch.bfloat16)", init=half), ALL, 5)
+
+
+def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
+    source = module("x.t() @ y", "torch.randn(50, 23), torch.randn(50, 31)", "x, y")
+    _check(source, ALL, 5)
+    _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert "lines[k * HIGH + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf")])
+def test_distances_of_all_pairs(order: float) -> None:
+    inputs = "torch.randn(3, 7, 20), torch.randn(3, 9, 20)"
+    _check(module(f"torch.cdist(x, y, p=float('{order}')) + 1", inputs, "x, y"), ALL, 5)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_extremes_of_all_signs_and_of_what_is_no_number(largest: bool) -> None:
+    source = module(f"x.{'amax' if largest else 'amin'}(-1) * 1", "torch.randn(9, 37)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    new = executed(write(lowered.plan(ALL), lowered.frame, ALL), "candidate").ModelNew()
+    x = torch.randn(9, 37)
+    x[0], x[1], x[2] = x[0].abs(), -x[1].abs(), -float("inf")
+    x[3], x[4, 5], x[5, 6], x[6, 7] = float("inf"), float("nan"), -float("nan"), -float("inf")
+    torch.testing.assert_close(new(x), x.amax(-1) if largest else x.amin(-1), equal_nan=True)
+
+
+def test_the_window_of_a_pool_has_no_branches() -> None:
+    """The value so far stands first: g++ makes no vectors where a choice is made by what another choice gave."""
+    source = module("F.max_pool2d(F.relu(x * 2 - 1), 3, 2, 1)", "torch.randn(2, 3, 15, 23)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "{ return a > b || a != a ? a : b; }" in text and "row[ix] = maximum(row[ix], relu(" in text

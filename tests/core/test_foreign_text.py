@@ -9,7 +9,7 @@ import pytest
 
 from bottega.agents.cards import keyed_cards
 from bottega.core.candidate import SOURCE_LIMIT, Candidate
-from bottega.core.foreign_text import html_text, markdown_code, markdown_text, one_line, printable, shown, tokens, words_of
+from bottega.core.foreign_text import html_text, markdown_text, one_line, printable, shown, tokens, words_of
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.coverage import claimed_kernels, gpu_coverage
 from bottega.judge.diagnosis import diagnose, first_errors
@@ -76,8 +76,8 @@ def seconds(call: Callable[[str], None], text: str) -> float:
 def test_reading_takes_time_in_proportion_to_the_text(name: str) -> None:
     """Four times the text takes about four times as long; what was quadratic took sixteen times, and minutes for a megabyte."""
     assert sum(1 for _ in tokens(text_of(name, 1 << 16))) <= 1 << 16
-    small, large = (seconds(read_all, text_of(name, size)) for size in (SOURCE_LIMIT // 4, SOURCE_LIMIT))
-    assert large < 10 * small + 0.5
+    small, large = (seconds(read_all, text_of(name, size)) for size in (SOURCE_LIMIT // 16, SOURCE_LIMIT // 4))
+    assert large < 10 * small + 0.1
 
 
 def test_a_thousand_kernels_claim_no_more_than_a_verdict_holds() -> None:
@@ -108,7 +108,6 @@ def test_a_name_stays_a_name_in_markdown_and_html() -> None:
     assert "\n" not in text and "fast_1" in text
     for part in ("\\[x\\]", "\\<b\\>\\|", "\\`a\\`", "\\*\\*b", "\\_\\_c\\_\\_", "\\# d", "\\$e", "\\&lt;"):
         assert part in text
-    assert markdown_code("a`|b\n") == "`a\ufffd\ufffdb`"
     assert html_text('<a href="x">\x1b&') == "&lt;a href=&quot;x&quot;&gt;\ufffd&amp;"
 
 

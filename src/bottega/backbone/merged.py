@@ -17,6 +17,7 @@ from typing import Any
 
 from bottega.backbone.delta import Header, apply_delta, read_header, state_of
 from bottega.backbone.embedded import read_embedded, require_embedded_file
+from bottega.core.files import file_sha256
 
 KEPT = 2
 """Models in the cache; older ones make room."""
@@ -39,9 +40,9 @@ def name_of(header: Header) -> str:
     return f"{header.base} + {header.card.get('name') or 'difference'}"
 
 
-def read_merged(delta: Path, path: Path | None = None) -> tuple[Any, Any, str]:
+def read_merged(delta: Path) -> tuple[Any, Any, str]:
     """Model, tokenizer and name. Raises `BackboneError` where the delta is damaged, or not for this base."""
-    base = path or require_embedded_file()
+    base = require_embedded_file()
     header, digest = read_header(delta)
     base_digest = file_sha256(base)
     key = hashlib.sha256(f"{base_digest} {digest}".encode()).hexdigest()[:32]
@@ -53,11 +54,6 @@ def read_merged(delta: Path, path: Path | None = None) -> tuple[Any, Any, str]:
     apply_delta(model, delta, base_digest)
     _store(key, model)
     return model, tokenizer, name_of(header)
-
-
-def file_sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checksum(path: Path) -> str:

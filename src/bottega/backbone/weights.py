@@ -35,10 +35,6 @@ class Shape:
     scale: float
     """What scores are multiplied with before the softmax."""
 
-    @property
-    def qkv(self) -> int:
-        return (self.heads + 2 * self.kv_heads) * self.head
-
     def cache_bytes(self, dtype: torch.dtype) -> int:
         """Of one token."""
         return self.layers * 2 * self.kv_heads * self.head * dtype.itemsize

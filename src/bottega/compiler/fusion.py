@@ -63,19 +63,22 @@ def _gathered(body: Expression, shape: Shape, node: Gather) -> Expression | None
     return replace(body, swap)
 
 
-def carry(producer: Map, consumer: RowProgram, buffer: str) -> RowProgram | None:
+def carry(producer: Map, consumer: RowProgram | Map, buffer: str) -> RowProgram | Map | None:
     """The consumer computes the producer's elements and stores them too, since others read them: a residual that is added and normalised."""
     found = {node.view for node in loads(consumer, buffer)}
     if len(found) != 1 or (fused := inline(producer, consumer, buffer)) is None:
         return None
     view = found.pop()
-    whole = math.prod(view.shape) == math.prod(producer.shape) and view.shape == (*consumer.kept, *consumer.reduced)
+    space = consumer.shape if isinstance(consumer, Map) else (*consumer.kept, *consumer.reduced)
+    whole = math.prod(view.shape) == math.prod(producer.shape) and view.shape == space
     if not whole or any(stride == 0 and size > 1 for size, stride in zip(view.shape, view.strides)) or view.offset:
         return None
     body = _seen(producer.stores[0].body, producer.shape, view)
-    if body is None or not isinstance(fused, RowProgram):
+    if body is None or not isinstance(fused, RowProgram | Map):
         return None
     stored = StoreOp(View(buffer, view.shape, view.strides, 0, buffer), body, producer.stores[0].dtype)
+    if isinstance(fused, Map):
+        return dataclasses.replace(fused, stores=(stored, *fused.stores))
     return dataclasses.replace(fused, element_stores=(stored, *fused.element_stores))
 
 

@@ -10,7 +10,7 @@ from bottega.compiler.bodies import bodies, loads, made, operands, read, without
 from bottega.compiler.expression import Apply, Gather, Load, walk
 from bottega.compiler.grouped_products import gate
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
-from bottega.compiler.planner_passes import is_ours
+from bottega.compiler.planner_passes import SHARED_RESULTS, is_ours
 
 FEW_ROWS, LONG_ROW = 512, 8192
 """Below so many rows of at least this length, a program for each row leaves the device idle."""
@@ -75,10 +75,12 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
 
 
 def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
-    """A map whose result others read too, computed and stored by a program over the same rows."""
-    if not isinstance(consumer, RowProgram) or "fuse_rows" not in passes or not _worth_inlining(producer, consumer, buffer):
+    """A map whose result others read too, computed and stored by a program over the same rows, or by another map over the same elements."""
+    joins = isinstance(consumer, RowProgram) and "fuse_rows" in passes
+    joins |= isinstance(consumer, Map) and SHARED_RESULTS in passes
+    if not joins or not _worth_inlining(producer, consumer, buffer):
         return None
-    return fusion.carry(producer, consumer, buffer)
+    return fusion.carry(producer, consumer, buffer)  # type: ignore[arg-type]
 
 
 def _gated(producer: GroupedProduct, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:

@@ -49,6 +49,8 @@ class KernelPlan:
     """Tensor inputs in the order of `forward`'s arguments."""
     changed: tuple[tuple[str, str], ...] = ()
     """Inputs that `forward` changes in place, with the Python that gives what they hold in the end."""
+    written: tuple[str, ...] = ()
+    """Inputs that kernels change where they lie."""
     prepared: tuple[tuple[str, str], ...] = ()
     """Variables that `forward` sets before any kernel, with the Python that gives them: inputs in the layout that kernels expect."""
 

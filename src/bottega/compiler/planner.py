@@ -15,14 +15,16 @@ from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
+from bottega.compiler.in_place import stored_in_place
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
 from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
-from bottega.compiler.planner_passes import CHUNKED_ROWS, LIBRARY_FUNCTIONS, OWN, OWN_RECURRENCE, is_ours
+from bottega.compiler.planner_passes import CHUNKED_ROWS, IN_PLACE, LIBRARY_FUNCTIONS, OWN, OWN_RECURRENCE, SHORT_ROWS, is_ours
 from bottega.compiler.row_chunks import row_chunks
+from bottega.compiler.short_rows import written_out
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -37,10 +39,17 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     returned = _buffers_of((lowered.returned, *lowered.changed))
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
-    kernels = with_heads_last(fused_kernels(kernels, passes, returned), buffers, returned)
+    kernels = fused_kernels(kernels, passes, returned)
+    if SHORT_ROWS in passes:
+        kernels = fused_kernels([written_out(kernel) for kernel in kernels], passes, returned)
+    kernels = with_heads_last(kernels, buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
-    kernels, handed_over = _unnamed(kernels, returned), (lowered.returned, *(view for _, view in lowered.changed))
+    kernels, result, to_copy = _unnamed(kernels, returned), lowered.returned, lowered.changed
+    if IN_PLACE in passes:
+        kernels, result, to_copy = stored_in_place(kernels, buffers, result, to_copy, lowered.apart)
+        returned = _buffers_of((result, *to_copy))
+    handed_over = (result, *(view for _, view in to_copy))
     if LIBRARY_FUNCTIONS.name not in passes:
         kernels, handed_over = as_returned(kernels, buffers, handed_over, lowered.layouts)
     chunks: tuple[RowChunks, ...] = ()
@@ -56,9 +65,12 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
         kernels = [in_order(kernel) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
-    changed = tuple((name, view.text) for (name, _), view in zip(lowered.changed, handed_over[1:]))
+    changed = tuple((name, view.text) for (name, _), view in zip(to_copy, handed_over[1:]))
+    written = tuple(name for name, _ in lowered.changed if name not in dict(to_copy))
     plan = resolved(
-        KernelPlan(every, tuple(kernels), _text(handed_over[0]), lowered.inputs, changed, layouts, shapes, cuts, chunks=chunks)
+        KernelPlan(
+            every, tuple(kernels), _text(handed_over[0]), lowered.inputs, changed, written, layouts, shapes, cuts, chunks=chunks
+        )
     )
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 

@@ -48,11 +48,6 @@ def markdown_text(text: str) -> str:
     return _MARKS.sub(r"\\\1", " ".join(printable(text).split()))
 
 
-def markdown_code(text: str) -> str:
-    """A name set as code."""
-    return f"`{one_line(text).replace('`', REPLACEMENT).replace('|', REPLACEMENT)}`"
-
-
 def html_text(text: str) -> str:
     """A text in HTML that is what it looks like: no tags, no control or direction marks."""
     return escape(printable(text))

@@ -52,10 +52,6 @@ class Arena:
         memory = DeviceMemory.attach(descriptor, capacity)
         return cls(device, capacity, descriptor, memory.tensor(capacity), memory)
 
-    def read(self, count: int) -> bytes:
-        """The first bytes, as they are now. For an arena on the host."""
-        return self.base[: max(0, min(count, self.capacity))].numpy().tobytes()
-
     def close(self) -> None:
         """Give the memory back. No view of it may be used after this."""
         self.base = torch.empty(0, dtype=torch.uint8)

@@ -22,11 +22,11 @@ SCALABLE = 1
 """Stands for the width of Arm's scalable vectors, which the code does not tell."""
 
 
-def vector_instructions(maps: str = "/proc/self/maps") -> dict[str, int]:
+def vector_instructions() -> dict[str, int]:
     """Counts of floating-point instructions by width in bits; `0` stands for scalars. Empty where nothing can be said."""
     tool = shutil.which("objdump")
     counts: dict[str, int] = {}
-    for path in _own_files(maps)[:MOST_FILES] if tool else []:
+    for path in _own_files()[:MOST_FILES] if tool else []:
         try:
             ran = subprocess.run(
                 [str(tool), "-d", "--no-show-raw-insn", path],
@@ -55,10 +55,10 @@ def counted(listing: str) -> dict[int, int]:
     return counts
 
 
-def _own_files(maps: str) -> list[str]:
+def _own_files() -> list[str]:
     """Files with executable mappings that were built in the sandbox, and are small enough to be a kernel."""
     try:
-        with open(maps, encoding="utf-8", errors="replace") as file:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             lines = [line.split(maxsplit=5) for line in file]
     except OSError:
         return []

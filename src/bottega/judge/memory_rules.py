@@ -59,10 +59,6 @@ class LedgerState:
         """Oldest first."""
         return sorted((entry for entry in self.entries if entry.state == "waiting"), key=lambda entry: entry.ticket)
 
-    @property
-    def persistent(self) -> int:
-        return sum(entry.size for entry in self.held if entry.persistent)
-
     def room_beside(self, held: Sequence[LedgerEntry], me: LedgerEntry) -> int:
         return self.total - RESERVE_BYTES - self.foreign_bytes - sum(entry.size for entry in held if entry.slot != me.slot)
 

@@ -27,7 +27,6 @@ class LoadedKernel:
     context: int
     max_threads: int
     registers: int
-    static_shared: int
     dynamic_shared: int
     """What may be asked for without raising the limit first."""
     most_dynamic_shared: int
@@ -101,7 +100,6 @@ def _entry(cuda: ctypes.CDLL, module: ctypes.c_void_p, name: str, context: int, 
         context=context,
         max_threads=attribute(_MAX_THREADS_PER_BLOCK),
         registers=attribute(_REGISTERS),
-        static_shared=static,
         dynamic_shared=min(attribute(_MAX_DYNAMIC_SHARED_BYTES), max(0, _SHARED_WITHOUT_ASKING - static)),
         most_dynamic_shared=most - static,
     )

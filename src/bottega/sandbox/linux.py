@@ -9,7 +9,6 @@ import platform
 MACHINE = platform.machine()
 
 CLONE_NEWNS = 0x00020000
-CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
@@ -28,7 +27,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
-_CLOSE_RANGE, _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 436, 442, 444, 445, 446
+_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1, 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -84,13 +83,6 @@ def clear_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     _syscall(_CAPSET.get(MACHINE), "capset", header, (ctypes.c_uint32 * 6)())
-
-
-def close_descriptors_from(first: int) -> None:
-    try:
-        _syscall(_CLOSE_RANGE, "close_range", first, 0x7FFFFFFF, 0)
-    except OSError:
-        os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
 def install_filter(program: bytes) -> None:

@@ -47,10 +47,9 @@ class HttpGuard:
         app: App,
         tokens: TokenFile | NoTokens,
         metrics: ServerMetrics,
-        body_seconds: float = BODY_SECONDS,
         open_to_all: frozenset[str] = OPEN_TO_ALL,
     ) -> None:
-        self.app, self.tokens, self.metrics, self.body_seconds = app, tokens, metrics, body_seconds
+        self.app, self.tokens, self.metrics = app, tokens, metrics
         self.open_to_all = open_to_all
         self.rates = RateLimiter()
         self._under_way: Counter[str] = Counter()
@@ -133,7 +132,7 @@ class HttpGuard:
             raise HttpRefusal(413, told, (("Connection", "close"),))
         chunks, size = [], 0
         try:
-            async with asyncio.timeout(self.body_seconds):
+            async with asyncio.timeout(BODY_SECONDS):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -145,9 +144,7 @@ class HttpGuard:
                     if not message.get("more_body"):
                         return b"".join(chunks)
         except TimeoutError:
-            raise HttpRefusal(
-                408, f"the body did not come within {self.body_seconds:g} s", (("Connection", "close"),)
-            ) from None
+            raise HttpRefusal(408, f"the body did not come within {BODY_SECONDS:g} s", (("Connection", "close"),)) from None
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

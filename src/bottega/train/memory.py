@@ -7,7 +7,6 @@ backward pass begins. Left out: what CUDA and the allocator keep for themselves,
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,6 +20,7 @@ from bottega.train.settings import Config
 GIB = 2**30
 ROOM = 0.95
 """Share of a GPU that a plan may take."""
+RANKS = tuple(1 << power for power in range(11))
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,9 @@ def _cache_tokens(config: Config) -> int:
     return config.rollout.cache_tokens or 2 * config.data.longest
 
 
-def least_ranks(size: ModelSize, config: Config, memory: float, rollouts: bool = True, most: int = 1024) -> int | None:
+def least_ranks(size: ModelSize, config: Config, memory: float, rollouts: bool = True) -> int | None:
     """How few GPUs of so much memory will do, in powers of two; none where no number does."""
-    counts = (1 << power for power in range(int(math.log2(most)) + 1))
-    return next((count for count in counts if memory_plan(size, config, count, rollouts).total <= ROOM * memory), None)
+    return next((count for count in RANKS if memory_plan(size, config, count, rollouts).total <= ROOM * memory), None)
 
 
 def require_memory(model_config: Any, config: Config, ranks: Ranks, rollouts: bool = True) -> None:

@@ -90,7 +90,7 @@ MADE = frozenset(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like
 SAME = frozenset(("clone", "contiguous", "detach", "alias", "dropout", "alpha_dropout", "feature_dropout", "lift_fresh_copy"))
 CASTS = frozenset(("to", "_to_copy", "type_as"))
 
-OPERATORS = SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
+OPERATORS = {"copy"} | SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
 
 
 def lower(scope: LoweringScope) -> LoweredTensor:
@@ -100,6 +100,10 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         if "dropout" in operator and scope.argument("train") and scope.argument("p") > 0:
             raise scope.refuse("draws random numbers")
         return scope.operand("input" if "dropout" in operator else "self")
+    if operator == "copy":
+        source = scope.operand("src")
+        same = (source.shape, source.dtype) == (shape, dtype)
+        return source if same else scope.map(Cast(dtype, scope.load(scope.argument("src"), shape)), shape, dtype)
     if operator in CASTS and scope.operand("self").dtype == dtype:
         return scope.operand("self")
     body = Cast(dtype, _x(scope)) if operator in CASTS else _body(scope, operator)

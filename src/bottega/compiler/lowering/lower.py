@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -40,6 +40,8 @@ class Lowered:
     inputs: tuple[str, ...]
     changed: tuple[tuple[str, View], ...] = ()
     """Inputs that are changed in place, each with what it holds in the end."""
+    apart: frozenset[str] = frozenset()
+    """Buffers that are returned as tensors of their own, and not as an input that was changed."""
     layouts: Mapping[str, Shape] = field(default_factory=dict)
     """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
 
@@ -66,10 +68,14 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
                 scope.statements[before:] = library_functions.with_library_function(
                     scope, scope.statements[before:], call_texts
                 )
-    returned = _returned(scope, graph.returned)
+    over = frozenset(name for name, _ in graph.changed)
+    returned = _returned(scope, graph.returned, over)
     names = tuple(name for name, _ in graph.inputs)
-    changed = tuple((name, scope.tensor(value).view) for name, value in graph.changed)
-    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, _layouts(scope, graph))
+    changed = tuple((name, _returned(scope, value, over)) for name, value in graph.changed)
+    own = {value.name for _, value in graph.changed}
+    others = (value for value in tree_leaves(graph.returned) if isinstance(value, Ref) and value.name not in own)
+    apart = frozenset(scope.tensor(value).view.buffer for value in others)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, apart, _layouts(scope, graph))
 
 
 def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
@@ -131,14 +137,17 @@ def _is_dense(spec: Spec) -> bool:
     return View("", shape, tuple(spec.strides[axis] for axis in order)).contiguous
 
 
-def _returned(scope: LoweringScope, value: Any) -> Any:
+def _returned(scope: LoweringScope, value: Any, over: Collection[str]) -> Any:
+    """`over` are the inputs that are overwritten: what they held before is copied."""
     if isinstance(value, Ref):
         tensor = scope.tensor(value)
+        if tensor.view.buffer in over:
+            return scope.copied(tensor).view
         if tensor.view.buffer in scope.buffers and scope.buffers[tensor.view.buffer].kind != "result":
             tensor = scope.dense(tensor) if not tensor.view.contiguous else tensor
         return tensor.view
     if isinstance(value, tuple | list):
-        return type(value)(_returned(scope, item) for item in value)
+        return type(value)(_returned(scope, item, over) for item in value)
     if isinstance(value, dict):
-        return {key: _returned(scope, item) for key, item in value.items()}
+        return {key: _returned(scope, item, over) for key, item in value.items()}
     return value

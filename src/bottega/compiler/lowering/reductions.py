@@ -33,8 +33,13 @@ OPERATORS = frozenset(
             "cosine_similarity",
         ),
         *("_native_batch_norm_legit", "native_layer_norm", "native_group_norm", "count_nonzero", "aminmax"),
+        *("cdist", "_cdist_forward"),
     )
 )
+
+
+SHORT_POINTS = 64
+"""Coordinates of points whose distances are not worth a matrix product."""
 
 
 def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
@@ -47,6 +52,8 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         return _normalised(scope, operator)
     if operator == "cosine_similarity":
         return _cosine(scope)
+    if "cdist" in operator:
+        return _distances(scope)
     x = scope.operand("self")
     dims, keep = _dims(scope, x.shape), bool(scope.argument("keepdim"))
     if not x.shape:
@@ -124,6 +131,25 @@ def _moments(
         first = _row_result(scope, x, dims, keep, reductions, result)
         return first, _row_result(scope, x, dims, keep, reductions[:1], mean, 1)
     return _row_result(scope, x, dims, keep, reductions, result)
+
+
+def _distances(scope: LoweringScope) -> LoweredTensor:
+    """Of all pairs of rows: the norm of their difference, over a dimension that neither of them has alone."""
+    space = (*scope.spec()[0], scope.operand("x1").shape[-1])
+    if scope.argument("p") == 2 and space[-1] > SHORT_POINTS:
+        raise scope.refuse("which torch computes by a matrix product")
+
+    def spread(tensor: LoweredTensor, place: int) -> View:
+        view = tensor.view
+        shape, strides = list(view.shape), list(view.strides)
+        shape.insert(len(shape) - place, 1)
+        strides.insert(len(strides) - place, 0)
+        return View(view.buffer, tuple(shape), tuple(strides), view.offset, view.text).broadcast(space)
+
+    first, second = (spread(scope.operand(name), place) for name, place in (("x1", 1), ("x2", 2)))
+    x, y = scope.operand("x1"), scope.operand("x2")
+    body = apply("sub", Load(first, x.dtype), Load(second, y.dtype))
+    return _length(scope, LoweredTensor(first, x.dtype), (len(space) - 1,), False, body)
 
 
 def _length(scope: LoweringScope, x: LoweredTensor, dims: tuple[int, ...], keep: bool, body: Expression) -> LoweredTensor:

@@ -173,8 +173,8 @@ class LoweringScope:
             return Constant(float(number))
         return Constant(float(number), f"{text} - {less}" if less else text)
 
-    def epsilon(self, name: str = "eps") -> Constant:
-        value = self.argument(name)
+    def epsilon(self) -> Constant:
+        value = self.argument("eps")
         if value is None:
             value = 1.1920928955078125e-07
         return Constant(float(value))
@@ -187,8 +187,9 @@ class LoweringScope:
 
     def dense(self, tensor: LoweredTensor) -> LoweredTensor:
         """The tensor itself where it lies dense and in order, else a copy that does."""
-        if tensor.view.contiguous:
-            return tensor
+        return tensor if tensor.view.contiguous else self.copied(tensor)
+
+    def copied(self, tensor: LoweredTensor) -> LoweredTensor:
         number = sum(name.startswith(self.node.name) for name in self.buffers)
         return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, f"_copy{number or ''}")
 

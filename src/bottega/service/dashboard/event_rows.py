@@ -23,10 +23,9 @@ class VerdictRow:
     times_ms: dict[str, float]
     baseline: str = ""
 
-    def best(self, baseline: str = "") -> tuple[float, float | None, float | None] | None:
-        """Against this baseline, or the one that the outcome speaks of."""
-        found = self.speedup.get(baseline or self.baseline)
-        return found or (None if baseline else next(iter(self.speedup.values()), None))
+    def best(self) -> tuple[float, float | None, float | None] | None:
+        """Against the baseline that the outcome speaks of."""
+        return self.speedup.get(self.baseline) or next(iter(self.speedup.values()), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class FileLinks(Links):
     def runs(self) -> str:
         return ""
 
-    def compare(self, a: str = "", b: str = "") -> str:
+    def compare(self, run: str = "") -> str:
         return ""
 
     def run(self, run: str, **asked: Any) -> str:

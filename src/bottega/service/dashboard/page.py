@@ -34,9 +34,9 @@ class Asked:
     def text(self, name: str, longest: int = 400) -> str:
         return self.values.get(name, "")[:longest]
 
-    def whole(self, name: str, least: int = 0) -> int:
+    def whole(self, name: str) -> int:
         value = self.values.get(name, "")
-        return max(least, int(value)) if value.isdecimal() and len(value) < 16 else least
+        return int(value) if value.isdecimal() and len(value) < 16 else 0
 
     def with_(self, **changes: Any) -> dict[str, str]:
         merged = {**self.values, **{name: str(value) for name, value in changes.items()}}
@@ -57,9 +57,8 @@ class Links:
         query = urlencode({name: value for name, value in asked.items() if value not in ("", None)}, errors="replace")
         return f"{self.base}/run/{quote(run, errors='replace')}{'?' if query else ''}{query}"
 
-    def compare(self, a: str = "", b: str = "") -> str:
-        query = urlencode({name: value for name, value in (("a", a), ("b", b)) if value}, errors="replace")
-        return f"{self.base}/compare{'?' if query else ''}{query}"
+    def compare(self, run: str = "") -> str:
+        return f"{self.base}/compare" + ("?" + urlencode({"a": run}, errors="replace") if run else "")
 
     def static(self, name: str) -> str:
         return f"{self.base}/static/{name}"

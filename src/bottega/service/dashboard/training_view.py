@@ -17,7 +17,6 @@ from bottega.service.dashboard.search_tree import KernelNode, kernel_nodes, line
 from bottega.service.dashboard.search_view import kernel_table
 from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, VALIDATION_PANELS, matching
 
-SMOOTHED = 60
 SHOWN = ("reward", "reward_best", "correct", "fast_1", "coverage", "junk", "entropy", "loss", "nll", "gradient")
 
 

@@ -37,7 +37,6 @@ Judges GPU and CPU kernels for PyTorch modules: right, honest, and how fast, mea
 get_inputs() and get_init_inputs(); a candidate defines ModelNew with the same constructor and call. Search the skills before you write, judge
 every kernel, and believe no speedup that the judge has not measured. Only the outcome `faster` is a gain."""
 
-Source = Annotated[str, Field(max_length=SOURCE_LIMIT)]
 TaskArgument = Annotated[
     str, Field(max_length=SOURCE_LIMIT, description="The task's Python text, builtin:NAME, or (stdio only) the path of a file.")
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -73,9 +71,6 @@ class SynthPlan:
                 if name != "count" and (name != "like" or value)
             },
         }
-
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.terms(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def parse_shard(text: str) -> tuple[int, int]:

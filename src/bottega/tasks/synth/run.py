@@ -105,7 +105,7 @@ class _Run:
     ):
         self.plan, self.series, self.examiner, self.workers, self.benchmark = plan, series, examiner, max(1, workers), benchmark
         self.journal, self.watch = journal, watch
-        self.tally = SynthTally(plan.count)
+        self.tally = SynthTally()
         self.rows: list[dict[str, Any]] = []
         """Of what is accepted."""
         self.queue: deque[_Place] = deque()

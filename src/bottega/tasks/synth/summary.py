@@ -16,7 +16,6 @@ SHARES = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
 
 @dataclass
 class SynthTally:
-    wanted: int
     accepted: int = 0
     looked_at: int = 0
     dropped: Counter[str] = field(default_factory=Counter)

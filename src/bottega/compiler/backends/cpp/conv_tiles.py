@@ -1,17 +1,12 @@
-"""Convolutions in tiles of registers over padded copies of the input, and transposed ones phase by phase."""
+"""Depthwise convolutions over padded planes, and transposed ones phase by phase."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from bottega.compiler.backends.cpp.conv_loops import Field, plain, transposed_place
+from bottega.compiler.backends.cpp.conv_loops import Field, transposed_place
 from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, heads, indent, nest, region
 from bottega.compiler.backends.cpp.map import tabled
-from bottega.compiler.backends.cpp.space import Axis, LoopSpace, factor, without
+from bottega.compiler.backends.cpp.space import factor
 from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
-from bottega.compiler.loops import Loop
-
-BLOCK = 4
 
 
 class _Padded:
@@ -89,103 +84,6 @@ class _Padded:
             text += f" + {field.tap[at].index}" + (f" * {field.kernel.dilation[at]}" if field.kernel.dilation[at] != 1 else "")
             rows.append(f"({text})")
         return rows
-
-
-def tiled(field: Field) -> list[str]:
-    function = field.function
-    padded = _Padded(field, 2)
-    o, c = field.out_channel, field.channel
-    first, u, tile, sums, values = (
-        function.fresh(*w)
-        for w in (("first", "block"), ("u", "unit"), ("t", "tile"), ("sum", "sums"), ("values", "tile_values"))
-    )
-    line, taps, left, right = (
-        function.fresh(*w) for w in (("in", "input"), ("taps", "weights"), ("left", "low"), ("right", "high"))
-    )
-    kernel = field.kernel
-    channels = field.all_channels() if kernel.groups > 1 else c.size
-    planes = f"{field.batch.size} * {channels}"
-    n = field.batch.index
-    copy_axis = Axis(
-        Loop(kernel.source.shape[1], (1,)), function.fresh("all", "each_channel") if kernel.groups > 1 else c.index, channels
-    )
-    copying = padded.copy(f"({n} * {channels} + {copy_axis.index})", copy_axis.index)
-    lines = [*padded.declared, f"std::vector<float> {padded.name}({planes} * {padded.plane});"]
-    if kernel.source.shape[1] == 1:
-        planes = field.batch.size
-        lines[-1] = f"std::vector<float> {padded.name}({planes} * {padded.plane});"
-        copying = [indent(text, 1) for text in padded.copy(n, "0")]
-        lines += ["#pragma omp parallel for schedule(static)", head(field.batch), *copying]
-    else:
-        lines += ["#pragma omp parallel for collapse(2) schedule(static)", head(field.batch), indent(head(copy_axis), 1)]
-        lines += [indent(text, 2) for text in copying]
-    last = field.out[-1]
-    inner = field.tap[-1]
-    group = "" if kernel.groups == 1 else f"{first} / {field.out_per_group()} * {c.size} + "
-    source = n if kernel.source.shape[1] == 1 else f"({n} * {channels} + {group}{c.index})"
-    clamp = (
-        f"std::min({first} + {u}, {o.size} - 1)"
-        if kernel.groups == 1
-        else f"std::min({first} + {u}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()} - 1)"
-    )
-    weight_axes = [replace(axis, index="@") if axis is inner else axis for axis in field.weight_axes(clamp)]
-    place = without(LoopSpace(function, weight_axes).place(kernel.weight))
-    memory = "const float" if kernel.dtype == "float32" else f"const {'uint16_t' if kernel.dtype == 'bfloat16' else '_Float16'}"
-    value = field.converted(f"{taps}[{u}][{inner.index if inner.length > 1 else '0'}]")
-    body = [
-        f"vec {sums}[{BLOCK}][2] = {{}};",
-        head(c) + " {" if c.length > 1 else "{",
-    ]
-    depth = 1
-    for axis in field.tap[:-1]:
-        body.append(indent(head(axis) + " {", depth))
-        depth += 1
-    body += [
-        indent(text, depth)
-        for text in [
-            f"const float* {line} = &{padded.name}[{padded.row_start(padded.in_rows(), source)} + {tile} * {padded.wide}];",
-            f"{memory}* {taps}[{BLOCK}];",
-            f"for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {taps}[{u}] = {function.pointer(kernel.weight.buffer)} + {place};",
-            head(inner) + " {",
-            f"  const vec {left} = load({line} + {padded.tap_offset()}), {right} = load({line} + {padded.tap_offset()} + LANES);",
-            f"  #pragma GCC unroll {BLOCK}",
-            f"  for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {{",
-            f"    {sums}[{u}][0] += {value} * {left};",
-            f"    {sums}[{u}][1] += {value} * {right};",
-            "  }",
-            "}",
-        ]
-    ]
-    for level in range(depth - 1, -1, -1):
-        body.append(indent("}", level))
-    end = (
-        f"std::min<int64_t>({first} + {BLOCK}, {o.size})"
-        if kernel.groups == 1
-        else f"std::min<int64_t>({first} + {BLOCK}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()})"
-    )
-    before, each = field.tail(f"{values}[{o.index} - {first}][{last.index} - {tile} * {padded.wide}]")
-    tables, before = tabled(function, before, o, [field.batch, *field.out])
-    body += [
-        f"float {values}[{BLOCK}][2 * LANES];",
-        f"std::memcpy({values}, {sums}, sizeof {values});",
-        f"for (int64_t {o.index} = {first}; {o.index} < {end}; ++{o.index}) {{",
-        *(indent(text, 1) for text in before),
-        "  #pragma omp simd",
-        f"  for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
-        *(indent(text, 1) for text in block(each)),
-        "}",
-    ]
-    step = BLOCK if field.per_group % BLOCK == 0 or kernel.groups == 1 else 0
-    if step == 0:
-        return plain(field)
-    loops = [
-        head(field.batch),
-        f"for (int64_t {first} = 0; {first} < {o.size}; {first} += {BLOCK})",
-        *(head(axis) for axis in field.out[:-1]),
-        f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})",
-    ]
-    loops = [indent(loop, depth) for depth, loop in enumerate(loops)]
-    return [*tables, *lines, f"#pragma omp parallel for{collapse(len(loops) - 1)} schedule(static)", *braced(loops, body)]
 
 
 def plane_by_plane(field: Field) -> list[str]:

@@ -1,4 +1,4 @@
-"""Convolutions of one to three dimensions. Plain: every output for itself. Tiled: four channels by two vectors of outputs in
+"""Convolutions of one to three dimensions. Plain: every output for itself. Tiled: some channels by a few vectors of outputs in
 registers, over a padded copy of the input. Depthwise: a padded plane for each thread. Transposed: a gather, phase by phase."""
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ import math
 from dataclasses import replace
 
 from bottega.compiler.backends.cpp.conv_loops import Field, plain, plain_transposed
-from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane, tiled
+from bottega.compiler.backends.cpp.conv_shifted import shifted, tile_height
+from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.matmul import PACKED, write_product
 from bottega.compiler.backends.cpp.space import loads
@@ -30,8 +31,9 @@ def write_convolution(function: FunctionWriter, kernel: Convolution) -> list[str
         return plain_transposed(field)
     if PLANE in function.passes and field.depthwise and single and kernel.shape[-1] >= 8:
         return plane_by_plane(field)
-    if TILED in function.passes and single and kernel.shape[-1] >= 8 and field.per_group >= 2:
-        return tiled(field)
+    height = tile_height(kernel.shape[1], kernel.groups)
+    if TILED in function.passes and single and math.prod(kernel.shape[2:]) >= 8 and field.per_group >= 2 and height:
+        return shifted(field, height)
     return plain(field)
 
 

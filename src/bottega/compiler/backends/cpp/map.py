@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container, Sequence
 
@@ -29,6 +30,8 @@ GRAIN = "grain_threshold"
 SMALL = 65536
 SHORTEST_PIECE = 8
 """Of fewer elements no vector is made."""
+MANY_TURNS = 16
+"""So often must elements be read to be worth a copy."""
 
 
 def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
@@ -40,12 +43,28 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     space = LoopSpace(function, axes)
     emitter = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     threshold = grain(function, axes)
+    before = side_by_side(emitter, bodies, axes)
     inside = invariants(emitter, bodies, axes[-1:])
     if len(axes) == 1:
         lines = [*inside, f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
         return lines + block(stores(emitter, space, kernel.stores))
     inside += in_parts(function, axes[-1], stores(emitter, space, kernel.stores))
-    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
+    return [*before, f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
+
+
+def side_by_side(emitter: CppEmitter, bodies: Sequence[Expression], axes: Sequence[Axis]) -> list[str]:
+    """Copies of elements that the innermost loop reads at a distance, and every turn of the outer loops reads again: they become vectors."""
+    inner, lines = axes[-1], []
+    turns = math.prod(axis.length for axis in axes[:-1])
+    for node in dict.fromkeys(node for body in bodies for node in walk(body) if isinstance(node, Load)):
+        apart = inner.step(node.view) not in (0, 1) and not any(_moves(node.view, axis) for axis in axes[:-1])
+        if not apart or emitter.kind(node) == "bool" or turns < MANY_TURNS or inner.length < SHORTEST_PIECE:
+            continue
+        kind, text = emitter.kind(node), emitter.text(node)
+        name = emitter.function.fresh(f"{emitter.function.pointer(node.view.buffer)}_line", "line")
+        lines += [f"std::vector<{kind}> {name}({inner.size});", head(inner), f"  {name}[{inner.index}] = {text};"]
+        emitter.known[node] = (f"{name}[{inner.index}]", kind)
+    return lines
 
 
 def in_parts(function: FunctionWriter, axis: Axis, body: list[str]) -> list[str]:
@@ -81,6 +100,14 @@ def stores(emitter: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) ->
     before = set(emitter.known)
     taken = set(emitter.function.taken)
     lines, texts = emitter.statements([store.body for store in outputs], wanted)
+    read = {view.buffer for view in loads([store.body for store in outputs])}
+    if len(outputs) > 1 and any(
+        store.view.buffer in read for store in outputs
+    ):  # all is computed before an element is overwritten
+        names = [emitter.function.fresh(f"new_{emitter.function.pointer(store.view.buffer)}", "fresh") for store in outputs]
+        lines += [f"const {kind} {name} = {text};" for kind, name, text in zip(wanted, names, texts)]
+        emitter.function.release(lines[-len(names) :], taken)
+        texts = names
     for store, text in zip(outputs, texts):
         target = f"{emitter.function.pointer(store.view.buffer, written=True)}[{space.place(store.view)}]"
         lines.append(f"{target} = {emitter.stored(text, store.dtype)};")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
+from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, indent, nest, region
 from bottega.compiler.backends.cpp.map import pointers, stores, tabled, tail
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
@@ -205,20 +205,25 @@ def _packed(o: Operands) -> list[str]:
     start = f"const int64_t {n['start']} = {n['p']} * BROAD;"
     left = function.pointer(o.left.buffer)
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
-    step = o.depth.step(o.left)
-    stepped = (
-        depth.index
-        if step == 1
-        else f"{depth.index} * {LoopSpace(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
-    )
-    value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
+    across = o.depth.step(o.left) != 1
+    value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{depth.index}]", o.kernel.dtype)
+    if across:
+        value = f"{n['lines']}[{depth.index} * HIGH + {n['m']}]"
     before, each = o.tail(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]")
     tables, before = tabled(function, before, row, [*o.batch, column])
+    pointed = [
+        f"const {_memory(o)}* {n['lines']}[HIGH];",
+        f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
+    ]
+    copied = [  # rows that lie across memory, side by side as the tile reads them
+        head(depth),
+        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
+        f"    {n['lines']}[{depth.index} * HIGH + {n['m']}] = {o.element(o.left, row=clamped)};",
+    ]
     tile = [
         start,
         f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
-        f"const {_memory(o)}* {n['lines']}[HIGH];",
-        f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
+        *([] if across else pointed),
         f"vec {n['sum']}[HIGH][ACROSS] = {{}};",
         head(depth) + " {",
         "  #pragma GCC unroll 6",
@@ -244,6 +249,12 @@ def _packed(o: Operands) -> list[str]:
         [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
     )  # few panels stay in the cache, and rows are read once
     work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
+    threads = "#pragma omp for collapse(2) schedule(static)"
+    own: list[str] = []
+    if across:
+        own = [f"std::vector<float> {n['lines']}(HIGH * {depth.size});"]
+        threads = "#pragma omp for schedule(static)"
+        work = braced([rows.removesuffix(" {")], [*copied, f"{panels} {{", *(indent(line, 1) for line in tile), "}"])
     declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
     memory = [
         f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",
@@ -251,7 +262,7 @@ def _packed(o: Operands) -> list[str]:
     ]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
-        inside = [*memory, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *nest(o.batch, [*fill, *work])]
+        inside = [*memory, *own, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *nest(o.batch, [*fill, *work])]
         return [*declared, *region("#pragma omp parallel", inside)]
-    shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
+    shared = [*own, "#pragma omp for schedule(static)", *fill, threads, *work]
     return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]

@@ -74,6 +74,9 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
         if (chunk := plan.chunk_until(place)) is not None:
             forward[opened:] = [chunk.loop(forward[opened:])]
     forward += [f"{name}.copy_({text})" for name, text in plan.changed]
+    forward += [
+        f"torch.autograd.graph.increment_version({name})" for name in plan.written
+    ]  # whoever keeps a copy sees it is old
     forward.append(f"return {plan.returns}")
     if FREED_EARLY in passes:
         forward = _freed(forward, [buffer.name for buffer in plan.results() if buffer.size >= LARGE])

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from bottega.compiler.backends.cpp.module import FREED_EARLY
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.planner_passes import OWN_RECURRENCE
+from bottega.compiler.planner_passes import IN_PLACE, OWN_RECURRENCE, SHARED_RESULTS, SHORT_ROWS
 
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         OWN_RECURRENCE,
         "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
         "Multiply the inputs of all steps at once and walk the steps ({origin}) in one kernel, with the recurrent weights packed for registers.",
+    ),
+    CompilerPass(
+        SHORT_ROWS,
+        "A reduction over at most 8 elements, with a dimension of at least 8 beside it.",
+        "Write the few terms of {origin} out, and make vectors along the other dimensions.",
+    ),
+    CompilerPass(
+        SHARED_RESULTS,
+        "An elementwise result that is returned, or that several kernels read, and one of them over the same elements.",
+        "Compute {origin} in one pass over memory, and store on the way what others read.",
+    ),
+    CompilerPass(
+        IN_PLACE,
+        "An input that forward changes, each element without any other element of it.",
+        "Store {origin} where the input lies, without a tensor in between and a copy.",
     ),
     CompilerPass(
         "simd_functions",
@@ -68,8 +83,8 @@ PASSES: tuple[CompilerPass, ...] = (
     ),
     CompilerPass(
         "conv_register_tile",
-        "A convolution in fp32 or narrower whose groups have several outputs, with rows of at least 8 outputs.",
-        "Pad the input once and keep four channels by two vectors of outputs of {origin} in registers.",
+        "A convolution in fp32 or narrower whose groups have several outputs, with at least 8 outputs a channel.",
+        "Pad the input once and keep some channels by a few vectors of outputs of {origin} in registers.",
         ("conv2d_direct_register_tile",),
     ),
     CompilerPass(

@@ -172,7 +172,7 @@ class KernelWriter:
         arguments = ", ".join(f"{p.name}: tl.constexpr" if p.role in CONSTANT else p.name for p in ordered)
         head = f"def {self.name}({arguments}):"
         if len(head) > 126:
-            head = f"def {self.name}(\n{filled(arguments, 4)}\n):"
+            head = f"def {self.name}(\n{filled(arguments)}\n):"
         return f"@triton.jit\n{head}\n" + "\n".join(self.lines)
 
     def finish(self, grid: str, options: str = "") -> None:
@@ -191,7 +191,7 @@ class KernelWriter:
             variable = self.file.variable("grid")
             self.file.forward.append(f"{variable} = {grid}")
             grid = variable
-        self.file.forward.append(f"{self.name}[{grid}](\n{filled(inside, 4)}\n)")
+        self.file.forward.append(f"{self.name}[{grid}](\n{filled(inside)}\n)")
 
     def size_text(self, name: str) -> str:
         """The text of a size for the launch, as a variable of `forward` unless it is a word already."""
@@ -207,10 +207,10 @@ class KernelWriter:
         return variable
 
 
-def filled(arguments: str, indent: int) -> str:
+def filled(arguments: str) -> str:
     """Arguments over as many lines as they need."""
     kept = re.sub(r"(?<!,) ", "\0", arguments)  # lines break after commas alone
-    lines = textwrap.fill(kept, 116, initial_indent=" " * indent, subsequent_indent=" " * indent, break_long_words=False)
+    lines = textwrap.fill(kept, 116, initial_indent="    ", subsequent_indent="    ", break_long_words=False)
     return lines.replace("\0", " ")
 
 

@@ -33,6 +33,25 @@ _BEST = """template <class F> static inline TYPE NAME(int64_t count, F value) {
   }
   return nan ? NAN : best;
 }"""
+_BEST_BITS = """// as integers, which a vector compares in one instruction: they grow with a number without a sign, and fall with one that has it
+template <class F> static inline float NAME(int64_t count, F value) {
+  int32_t top = INT32_MIN;
+  uint32_t low = UINT32_MAX, high = 0;SPLIT
+  for (int64_t i = 0; i < count; ++i) {
+    const float v = value(i);
+    int32_t whole;
+    std::memcpy(&whole, &v, 4);
+    const uint32_t bits = whole;
+    top = whole > top ? whole : top;
+    low = bits < low ? bits : low;
+    high = bits > high ? bits : high;
+  }
+  if (top > 0x7f800000 || high > 0xff800000) return NAN;
+  const uint32_t best = START;
+  float found;
+  std::memcpy(&found, &best, 4);
+  return found;
+}"""
 _WHOLE_BEST = """template <class F> static inline int64_t NAME(int64_t count, F value) {
   int64_t best = value(0);
   #pragma omp PARALLELsimd reduction(MAX : best)
@@ -77,14 +96,16 @@ def sweep(operation: str, kind: str, split: bool = False) -> list[tuple[str, str
         return [(name, text.replace("SIGN", "|" if operation == "any" else "&").replace("PARALLEL", parallel))]
     largest = operation in ("max", "argmax")
     name = ("largest_of" if largest else "smallest_of") + wide
-    text = _BEST if kind in ("float", "double") else _WHOLE_BEST
+    text = _BEST_BITS if kind == "float" else _BEST if kind == "double" else _WHOLE_BEST
+    start = "-INFINITY" if largest else "INFINITY"
+    if kind == "float":
+        start = "top >= 0 ? top : low" if largest else "high > INT32_MAX ? high : low"
     text = text.replace("return nan ? NAN", "return nan ? not_a_number").replace("NAME", name).replace("TYPE", kind)
-    text = (
-        text.replace("not_a_number", "NAN")
-        .replace("START", "-INFINITY" if largest else "INFINITY")
-        .replace("PARALLEL", parallel)
-    )
-    found = [(name, text.replace("SIGN", ">" if largest else "<").replace("MAX", "max" if largest else "min"))]
+    text = text.replace("not_a_number", "NAN").replace("START", start).replace("PARALLEL", parallel)
+    # without threads no pragma: of `omp simd` with three results g++ keeps the lanes in memory
+    pragma = "\n  #pragma omp parallel for reduction(max : top, high) reduction(min : low)"
+    text = text.replace("SPLIT", pragma if split else "")
+    found = [(name, text.replace("SIGN", ">" if largest else "<").replace("(MAX", f"({'max' if largest else 'min'}"))]
     if operation in ("argmax", "argmin"):
         found.append((f"first_{name}", _FIRST.replace("NAME", name)))
     return found

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from executed import executed
+from modules_in_cpp import module
+
+from bottega.compiler.backends.cpp import PASSES, write
+from bottega.compiler.planner_passes import PASSES as PLANNER
+from bottega.compiler.step_compiler import lower_task
+from bottega.core.task import Task
+
+pytestmark = pytest.mark.rotates
+
+ALL = frozenset(technique.name for technique in (*PLANNER, *PASSES))
+INPUTS = "torch.randn(9, 70), torch.randn(9, 70)"
+
+
+def _written(source: str) -> str:
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    return write(lowered.plan(ALL), lowered.frame, ALL)
+
+
+def _agree(source: str) -> tuple[str, list[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]:
+    """The candidate, its inputs after the call and what it returned; both are checked against the module."""
+    text = _written(source)
+    given = executed(source).get_inputs()
+    wanted_inputs, inputs = [x.clone() for x in given], [x.clone() for x in given]
+    wanted, got = executed(source).Model()(*wanted_inputs), executed(text).ModelNew()(*inputs)
+    torch.testing.assert_close(got, wanted)
+    torch.testing.assert_close(inputs, wanted_inputs)
+    return text, inputs, got
+
+
+def test_an_optimiser_step_is_one_kernel_that_stores_where_the_inputs_lie() -> None:
+    body = "(v.mul_(0.9).add_(g + 0.1 * w), w.sub_(0.5 * v))"
+    text, inputs, got = _agree(module(body, f"{INPUTS}, torch.randn(9, 70)", "w, v, g"))
+    assert "copy_(" not in text and "torch.empty" not in text and text.count('extern "C"') == 1
+    assert [value.data_ptr() for value in got] == [inputs[1].data_ptr(), inputs[0].data_ptr()]
+
+
+def test_whoever_keeps_a_copy_of_an_input_sees_that_it_has_changed() -> None:
+    text = _written(module("x.mul_(2).add_(y)", INPUTS, "x, y"))
+    x, y = torch.randn(9, 70), torch.randn(9, 70)
+    before = x._version
+    executed(text).ModelNew()(x, y)
+    assert x._version > before
+
+
+def test_what_is_overwritten_was_read_before() -> None:
+    text, _, _ = _agree(module("(x.copy_(y * 2) * 0 + 1, y.copy_(x + y))", INPUTS, "x, y"))
+    assert "copy_(" not in text
+    _agree(module("(y.add_(x), x.copy_(x * y))", INPUTS, "x, y"))
+
+
+def test_a_copy_that_is_returned_stays_apart_from_the_input() -> None:
+    _, inputs, got = _agree(module("x.add_(y).clone()", INPUTS, "x, y"))
+    assert isinstance(got, torch.Tensor) and got.data_ptr() != inputs[0].data_ptr()
+
+
+def test_what_an_input_held_before_is_returned_as_it_was() -> None:
+    _agree(module("(x.clone(), x.add_(y))[0]", INPUTS, "x, y"))
+    _agree(module("(x * 1, [z := x.clone(), x.copy_(y), y.copy_(z)][1])", INPUTS, "x, y"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["x.copy_(x.flip(0) + y)", "x.copy_(y - x.mean(1, keepdim=True))", "(x.add_(y), y.copy_(x.cumsum(1)))[1]", "x.t().mul_(2)"],
+)
+def test_inputs_that_are_read_elsewhere_are_copied_to(body: str) -> None:
+    _agree(module(body, INPUTS, "x, y"))
