@@ -46,6 +46,12 @@ HASTY = {hang: {**QUICK, "timeout": 1.0}, endless: {**QUICK, "timeout": 1.0, "de
 KEY = "sk-test/0123456789abcdef&xyz"
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two attempts; the client's own is half a second and more."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
+
+
 def backbone(server: Misbehaving, **options: Any) -> ServerBackbone:
     endpoint = Endpoint(server.url, "tiny", options.pop("key_variable", "BOTTEGA_TEST_KEY"))
     return ServerBackbone(endpoint, **{**QUICK, **options})

@@ -185,7 +185,7 @@ def test_evaluating_and_selecting_go_from_tasks_to_tables(
 ) -> None:
     """Model and judge are fakes: of the draws of an even seed every third is right, a turn mends what is wrong, another sample does not."""
     rows = [
-        {**task_row(f"t{number}"), "source": f"{SOURCE}\nnumber = {number}\n", "held_out": number < 6} for number in range(12)
+        {**task_row(f"t{number}"), "source": f"{SOURCE}\nnumber = {number}\n", "held_out": number < 3} for number in range(6)
     ]
     (tmp_path / edge_data.TASKS).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -203,11 +203,11 @@ def test_evaluating_and_selecting_go_from_tasks_to_tables(
         monkeypatch.setattr(module, "answered", answered)
         monkeypatch.setattr(module, "judge_answers", judged)
     repair.evaluate(tmp_path, "taught", processes=1, answers=2, limit=0)
-    assert "| taught | 6 | 2 | 33% | 100% | +66.7" in capsys.readouterr().out
+    assert "| taught | 3 | 2 | 33% | 100% | +66.7" in capsys.readouterr().out
     repair.report(tmp_path)
     repair.draw(tmp_path, processes=1, skip=0)
-    assert "round 1: 0 of 6 right, 6 repairs" in capsys.readouterr().out
+    assert "round 1: 0 of 3 right, 3 repairs" in capsys.readouterr().out
     assert all("off by one" in line for line in (tmp_path / "repairs-1.jsonl").read_text().splitlines())
     edge_rl.select(tmp_path, samples=2, processes=1)
-    assert "of 6 tasks 2 are kept; 0 were always right, 4 never" in capsys.readouterr().out
-    assert len(list((tmp_path / edge_rl.KEPT).iterdir())) == 2
+    assert "of 3 tasks 1 are kept; 0 were always right, 2 never" in capsys.readouterr().out
+    assert len(list((tmp_path / edge_rl.KEPT).iterdir())) == 1

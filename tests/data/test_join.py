@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bottega.app.data_command import app
+from bottega.core.files import file_sha256
 from bottega.core.task import Task
 from bottega.data.data_card import changed_files, read_card, write_card
-from bottega.data.data_files import hash_of, read_rows, write_rows
+from bottega.data.data_files import read_rows, write_rows
 from bottega.data.join import joined
 
 CHAIN = """import torch
@@ -50,7 +51,7 @@ def folder(place: Path, *rows: dict[str, Any], style: str = "terse") -> Path:
         "made_at": "now", "examples": len(rows), "splits": {}, "counts": {}, "coverage": [], "left_out": {}, "unreadable": [], "material": {},
         "tokens": {"counted_by": "the tokenizer of embedded", "total": 1, "median": 1, "longest": 1}, "teachers": ["builder"], "judge": "none",
         "device": "none", "tasks_from": [place.name], "seeds": [0], "style": style,
-        "files": {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files},
+        "files": {path.name: {"sha256": file_sha256(path), "bytes": path.stat().st_size} for path in files},
     }  # fmt: skip
     write_card(place, card)
     return place

@@ -17,6 +17,7 @@ from episodes.agent_search import TASK, kernel, own_lease, searched
 from episodes.tool_server import serving
 from waiting import until
 
+from bottega.agents.agent import LEFT_OUT
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
 from bottega.backbone.reply import ContextError
@@ -132,6 +133,17 @@ def test_a_conversation_without_room_ends_and_keeps_what_was_judged(tmp_path: Pa
     assert [node.id for node in place.nodes] == ["s0r0t0"] and len(place.traces[0].turns) == 1
     with pytest.raises(ContextError):
         scripted(tmp_path / "first", [ContextError("no room")])  # type: ignore[list-item]
+
+
+def test_a_conversation_that_outgrows_its_room_loses_its_oldest_results(tmp_path: Path) -> None:
+    long = "x" * 3000
+    steps = [plain("write", path=f"note{number}.py", text=f"# {number} {long}") for number in range(4)]
+    reads = [plain("read", path=f"note{number}.py") for number in range(4)]
+    chat = ScriptedChat([*steps, *reads, plain("finish")], context=4096)
+    place = searched(tmp_path, ChatClient(chat), max_tokens=256)
+    last = [message.content for message in chat.asked[-1].messages]
+    assert LEFT_OUT in last and last[-1].startswith("Result of read:\n# 3 xxx"), "the newest result stays"
+    assert len(place.traces[0].turns) == 9
 
 
 def test_the_draft_is_where_an_agent_begins(tmp_path: Path) -> None:

@@ -95,6 +95,13 @@ def test_a_worse_kernel_is_not_built_upon(tmp_path: Path) -> None:
     assert "# speed 1.1" not in script.criticised[1] + script.written[2]
 
 
+def test_the_writer_sees_one_kernel_alone(tmp_path: Path) -> None:
+    script = Script([answer(kernel(1.2, "first")), answer(kernel(1.6, "second")), answer(kernel(2.5, "third"))])
+    grown(tmp_path, script, 3)
+    assert "# speed 1.6" in script.written[2]
+    assert "# speed 1.2" not in script.written[2], "old advice and new must not quarrel"
+
+
 def test_advice_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     script = Script([answer(kernel(1.5, "first")), answer(kernel(2.0, "second"))], advice="Looks good to me.")
     assert len(grown(tmp_path, script, 2).nodes) == 2

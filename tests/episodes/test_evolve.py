@@ -6,30 +6,34 @@ The judge is a fake that reads speed and profile off the text: only the control 
 from __future__ import annotations
 
 import asyncio
+import random
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
+from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search, verdict_of
 
 from bottega.backbone.chat import Message, Sampling
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft
 from bottega.core.event import Bred, Reworded, Wrote
 from bottega.core.task import Task
+from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.page import PageSection, ReportTable
 from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
+from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.strategies.behaviour import Behaviour, behaviour_of
 from bottega.episodes.strategies.instructions import LIST, Instruction, InstructionPopulation
-from bottega.episodes.strategies.islands import evolution_of
+from bottega.episodes.strategies.islands import Island, evolution_of
 from bottega.episodes.strategies.operators import BY_NAME, OPERATORS
 from bottega.episodes.writing import EpisodeSearch
 
@@ -66,7 +70,7 @@ def evolved(
     place = search(context, settings)
 
     async def run() -> None:
-        place.judging["profile"] = True  # for drafts, which come first
+        place.judging["profile"] = bool(drafts)  # which come first
         for number, source in enumerate(drafts, 1):
             await place.adopt(f"draft{number}", Draft(source, ""), "a compiler")
         await STRATEGIES.load("evolve")(place)
@@ -107,6 +111,16 @@ def test_a_slow_kernel_of_a_new_kind_survives_and_words_in_the_text_make_no_kind
     assert state is not None
     kept = {(cell.bound, cell.launches): node.id for cell, node in state.islands[0].archive.items()}
     assert kept == {("memory", "1"): "i0g0n0", ("compute", "1"): "i0g0n1", ("memory", "3 to 4"): "i0g0n2"}
+
+
+def test_parents_are_drawn_with_pressure_and_without_greed() -> None:
+    kinds = [Behaviour("memory", "1", "unknown", own) for own in ("below 1/3", "1/3 to 2/3", "above 2/3")]
+    nodes = [
+        SearchNode(f"n{speed}", None, 0, Turn("write", "", verdict=verdict_of(f"# speed {speed}"))) for speed in (3.0, 2.0, 1.5)
+    ]
+    island, draw = Island(0, dict(zip(kinds, nodes))), random.Random(0)
+    drawn = Counter(parent.id for _ in range(300) if (parent := island.parent(draw, "eager")) is not None)
+    assert drawn["n3.0"] > 140 and drawn["n1.5"] > 10, "five of nine draws in the mean, and one of nine"
 
 
 def test_crossover_shows_both_parents_with_their_verdicts(tmp_path: Path) -> None:

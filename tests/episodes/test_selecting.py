@@ -28,7 +28,8 @@ from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.selecting import retrieve
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
-from bottega.skills.relations import compatible
+from bottega.skills.query import query_for
+from bottega.skills.retrieve import Filter
 
 
 def card(name: str) -> Skill:
@@ -217,10 +218,12 @@ def test_a_task_that_does_not_fit_the_context_is_one_clear_error(tmp_path: Path)
         assert not attempts_of(journal.events, TASK.id)
 
 
-def test_retrieval_brings_what_a_card_requires_and_leaves_out_what_conflicts(library: Library) -> None:
+def test_retrieval_brings_what_a_card_requires_and_leaves_out_what_conflicts(tmp_path: Path, library: Library) -> None:
     """The provider shares no word with the task; it is found by the feature that it provides."""
     needs = replace(
-        card("needs_a_carry"), relations=Relations(requires=("carried_state",), provides=("needs",), conflicts=("stacked",))
+        card("needs_a_carry"),
+        tags=("scan", "stack", "decay"),
+        relations=Relations(requires=("carried_state",), provides=("needs",), conflicts=("stacked",)),
     )
     brings = replace(
         card("brings_it"),
@@ -233,12 +236,14 @@ def test_retrieval_brings_what_a_card_requires_and_leaves_out_what_conflicts(lib
     )
     stacked = replace(card("stacked_in_place"), relations=Relations(provides=("stacked",)))
     library.add_many([needs, brings, stacked])
-    settings = EpisodeSettings(retrieved=5, skills=4, select="bm25")
-    offered = retrieve(library, TASK, settings, DEVICE, library.version)
-    names = [skill.name for skill in offered]
+    settings = EpisodeSettings(turns=1, samples=1, retrieved=4, skills=4, schemes=1, select="bm25")
+    plain = [hit.skill.name for hit in library.search(query_for(TASK), 4, Filter())]
+    assert "brings_it" not in plain and plain.index("needs_a_carry") < 3
+    names = [skill.name for skill in retrieve(library, TASK, settings, DEVICE, library.version)]
     assert names.index("brings_it") == names.index("needs_a_carry") + 1
-    chosen = [skill.name for skill in compatible(offered, 5)]
-    assert ("needs_a_carry" in chosen) != ("stacked_in_place" in chosen)
+    given = run(episode_context(tmp_path / "run", Actor("", [answer(kernel(1.1))] * 2), library=library), settings).schemes[1]
+    assert given.index("brings_it") < given.index("needs_a_carry"), "a writer reads of what is required first"
+    assert ("needs_a_carry" in given) != ("stacked_in_place" in given)
 
 
 def test_an_episode_is_offered_no_card_whose_typed_conditions_do_not_hold(library: Library) -> None:

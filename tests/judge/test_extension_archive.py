@@ -84,12 +84,24 @@ def test_what_was_built_in_lent_room_is_lent_the_next_time(tmp_path: Path) -> No
     first.close()
     again = lend(str(tmp_path), "task", source)
     assert again is not None and again.message == {"archive": "kept"} and os.pread(again.descriptor, 99, 0) == b"built"
-    os.pwrite(again.descriptor, b"other", 0)
+    with pytest.raises(PermissionError):
+        os.pwrite(again.descriptor, b"other", 0)
     again.take_back(5)
     assert again.path.read_bytes() == b"built", "what is kept is not replaced"
     again.take_back("damaged")
     assert not again.path.exists()
     again.close()
+
+
+def test_lent_room_does_not_grow(tmp_path: Path) -> None:
+    """Or else a candidate could fill it, close it, and have the memory count for nobody."""
+    lent = lend(str(tmp_path), "task", "load_inline")
+    assert lent is not None
+    with pytest.raises(PermissionError):
+        os.ftruncate(lent.descriptor, LARGEST_ARCHIVE + 1)
+    with pytest.raises(PermissionError):
+        os.pwrite(lent.descriptor, b"more", LARGEST_ARCHIVE)
+    lent.close()
 
 
 @pytest.mark.parametrize("told", [None, 0, -1, LARGEST_ARCHIVE + 1, "5", [5], "damaged"])

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from bottega.judge import device
 from bottega.judge.memory_estimate import estimate
 from bottega.judge.nvml import gpu_conditions, gpu_memory, gpu_processes
 
@@ -14,7 +15,16 @@ from bottega.judge.nvml import gpu_conditions, gpu_memory, gpu_processes
 def test_nothing_is_known_without_a_card() -> None:
     assert gpu_memory() is None
     assert gpu_processes() == []
-    assert gpu_conditions() == {}
+    assert gpu_conditions(0) == {}
+
+
+def test_clocks_are_read_of_the_gpu_that_this_process_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = object.__new__(device.DeviceControl)
+    control.device = "cuda"
+    monkeypatch.setattr(device, "gpu_conditions", lambda index: {"index": index})
+    for visible, index in (("1", 1), ("GPU-1234", 0), ("", 0)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert control.conditions() == {"index": index}
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from bottega.judge import rounds, timing
+from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, timed_call
@@ -226,3 +228,36 @@ def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypat
     first, second = log[: len(log) // 2], log[len(log) // 2 :]
     assert sorted(first) == sorted(second) == ["candidate", "compile", "eager", "looked at"]
     assert {each.index("candidate") < each.index("eager") for each in (first, second)} == {True, False}
+
+
+class Recorded(Called):
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
+        self.log.append(self.name)
+        return CallRecord(
+            2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=False, restrided=False, settle_ns=0, late_write=False
+        )
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(3600.0, 16), (0.0, 1)])
+def test_rounds_that_are_run_again_end_with_the_candidates_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, count: int
+) -> None:
+    """A kernel whose calls take seconds would meet its time limit, and no round at all would say nothing."""
+    for name, value in {"inspect_outputs": "", "keeps_outputs": False, "reuses_outputs": False}.items():
+        monkeypatch.setattr(rounds, name, lambda *_, value=value: value)
+    log: list[str] = []
+    eager, candidate = Recorded("eager", log), Recorded("candidate", log)
+    candidate.reads_memory = False
+    found = rounds.run_rounds(
+        lambda variant: SimpleNamespace(variant=variant),  # type: ignore[arg-type, return-value]
+        None,  # type: ignore[arg-type]
+        {"eager": eager},  # type: ignore[dict-item]
+        candidate,  # type: ignore[arg-type]
+        {"plain": []},
+        settings=SimpleNamespace(rounds=(8, 64), quick=True, timing_seconds=9.0),  # type: ignore[arg-type]
+        options=SimpleNamespace(deadline=lambda: time.monotonic() + seconds),  # type: ignore[arg-type]
+        ahead=[],
+        profile=SimpleNamespace(large=False),  # type: ignore[arg-type]
+        exactly=16,
+    )
+    assert len(found.pairs["eager"]) == count

@@ -19,9 +19,10 @@ from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.lineage.journal import LineageJournal, read_records
 from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
 from bottega.lineage.page import lineage_page
-from bottega.lineage.round_trip import Sibling, by_rules_or_example
+from bottega.lineage.relations import learned
+from bottega.lineage.round_trip import RoundTrip, Sibling, by_rules_or_example
 from bottega.lineage.rule import Rule
-from bottega.lineage.step import effect_between
+from bottega.lineage.step import Attempt, Effect, Step, effect_between
 from bottega.lineage.tree import recorded, tree_lines
 from bottega.lineage.walk import by_rules
 from bottega.skills.conditions import holds
@@ -97,6 +98,26 @@ def test_a_card_that_alone_is_not_enough_is_not_verified(tmp_path: Path) -> None
     reasons = {card.tags[0]: card.reason for card in found.cards}
     assert reasons["alpha"].startswith("verified")
     assert reasons["beta"].startswith("not verified")
+
+
+def attempt(feature: str, correct: bool = True, point: float = 2.0) -> Attempt:
+    return Attempt(feature, "1", "loop", kernel(feature), "faster", correct, Effect(point, point * 0.9, point * 1.1))
+
+
+def test_what_opened_a_step_and_what_it_needed_are_each_enough_to_require_it() -> None:
+    alone, opening = Step(1, attempt("beta"), ""), Step(1, attempt("beta"), "", opened=("alpha",))
+    assert learned([opening], {}, [])[1].requires == ("alpha",)
+    assert learned([alone], {1: ("alpha",)}, [])[1].requires == ("alpha",)
+    assert learned([alone], {}, [])[1].requires == ()
+
+
+def test_a_step_that_is_not_redone_right_and_no_slower_on_its_own_kernel_is_not_verified() -> None:
+    good, wrong, slower = attempt("beta"), attempt("beta", correct=False), attempt("beta", point=0.5)
+    assert RoundTrip(1, good).verified
+    assert not any(RoundTrip(1, own).verified for own in (None, wrong, slower))
+    assert RoundTrip(1, good, sibling=good, asked_sibling=True).verified
+    assert not any(RoundTrip(1, good, sibling=there, asked_sibling=True).verified for there in (None, wrong, slower))
+    assert not RoundTrip(1, wrong, sibling=good, asked_sibling=True).verified
 
 
 def test_an_example_is_enough_where_the_plain_kernel_has_its_lines(tmp_path: Path) -> None:

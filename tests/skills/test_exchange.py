@@ -281,12 +281,6 @@ def test_an_export_replaces_no_folder_and_no_device(library: Library, tmp_path: 
     assert link.is_symlink() and (tmp_path / "target.jsonl").read_text().count("\n") == 1
 
 
-def test_evidence_can_be_left_out(library: Library) -> None:
-    library.add(card())
-    library.evidence.add("a", trial())
-    assert "evidence" not in json.loads(next(export_lines(library, library.cards(), evidence=False)))
-
-
 def test_our_trials_keep_their_place_and_numbers(library: Library, tmp_path: Path) -> None:
     given = [trial(reason=f"number {n}", at=f"at {n}") for n in range(5)]
     taken(library, tmp_path, {**data(), "evidence": [one.to_json() for one in given]})

@@ -45,10 +45,10 @@ def test_what_a_task_computes_weighs_more_than_what_it_is_made_of() -> None:
     assert query_for(product).terms["matmul"] == max(query_for(product).terms.values())
 
 
-def test_tags_and_the_last_diagnosis_are_asked_for_too() -> None:
+def test_tags_are_asked_for_too() -> None:
     tagged = Task(task().source, tags=("family:reduction", "dtype:float16", "level:2"))
-    terms = query_for(tagged, "The kernel spills registers.").terms
-    assert {"reduction", "float16", "half", "spills", "registers"} <= terms.keys()
+    terms = query_for(tagged).terms
+    assert {"reduction", "float16", "half"} <= terms.keys()
     assert "2" not in terms and "level" not in terms
 
 
@@ -75,4 +75,4 @@ def test_two_queries_together_keep_the_greater_weight() -> None:
 def test_any_text_is_a_query(text: str) -> None:
     query = query_from_text(text)
     assert all(word and weight > 0 for word, weight in query.terms.items())
-    assert isinstance(query_for(Task(text or "pass", tags=(text,)), text), Query)
+    assert isinstance(query_for(Task(text or "pass", name=text, tags=(text,))), Query)

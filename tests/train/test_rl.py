@@ -16,13 +16,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from killed_run import counted  # noqa: E402
-from tiny import one_thread  # noqa: E402, F401
+from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
-from bottega.core.event import Credited, Measured, RunEnded, Wrote  # noqa: E402
+from bottega.core.event import AgentStepped, Credited, Measured, RunEnded, Wrote  # noqa: E402
 from bottega.core.skill import SkillState  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome, Verdict  # noqa: E402
@@ -60,12 +60,6 @@ def measured(folder: Path) -> dict[str, dict[str, float]]:
 
 def notes(folder: Path) -> str:
     return " ".join(event.note for event in read_events(folder) if isinstance(event, Measured))
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model" / "model.safetensors")
 
 
 def weights_at(folder: Path, step: int) -> dict[str, Any]:
@@ -158,6 +152,33 @@ def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -
     asked, needed = ((folder / "asked").read_text().count("\n") for folder in (killed, whole))
     under_way = 24  # at most so many verdicts were asked for and not yet on the disk
     assert asked <= needed + under_way
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("moment", ["event:31", pytest.param("checkpoint", marks=pytest.mark.slow)])
+def test_agents_are_trained_and_a_killed_run_of_them_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -> None:
+    """Conversations of one token a step: the kernel that it spells is written and judged, and what the judge said is the next prompt."""
+    agents = ["rollout.strategy=agent", "rollout.steps=4", "data.longest=1024", "data.pack_tokens=4096", "rollout.summaries=0"]
+    settings = [*SMALL, *EXACT, *agents, "data.steps=2", "rollout.tasks=1", "rollout.schemes=1", "checkpoint.every=1"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for folder in (whole, killed):
+        folder.mkdir()
+    script = Path(__file__).parent / "killed_run.py"
+    done = subprocess.run([sys.executable, str(script), str(killed), moment, *settings], check=False, env={**os.environ})
+    assert done.returncode == -signal.SIGKILL, "it was not killed"
+    if moment != "checkpoint":
+        steps = [event for event in read_events(killed / "run" / "steps" / "000001") if isinstance(event, AgentStepped)]
+        assert steps, "it was killed among its conversations"
+    rl.train(toy_config(whole, *settings), whole / "run", inputs=toy_inputs(whole, counted(whole)))
+    rl.train(resumed_config("rl", killed / "run"), killed / "run", resume=True, inputs=toy_inputs(killed, counted(killed)))
+    told = measured(whole / "run")
+    assert measured(killed / "run") == told
+    assert told["train/2"]["turn2/reward"] and told["train/2"]["correct"] > 0, "a conversation has several kernels"
+    assert same(weights(killed / "run"), weights(whole / "run"))
+    begun = {key: value.detach() for key, value in toy_loaded().model.named_parameters()}
+    assert not same(weights(whole / "run"), begun), "it learned"
+    asked = [(folder / "asked").read_text().splitlines() for folder in (whole, killed)]
+    assert len(asked[1]) <= len(asked[0]) + 4, "what was judged is not judged again, but for what was under way"
 
 
 def step_logs(folder: Path) -> list[int]:

@@ -12,15 +12,17 @@ torch = pytest.importorskip("torch")
 
 from toy_world import CARDS, USELESS, library_cards, tasks  # noqa: E402
 
+from bottega.core.device import DeviceFacts  # noqa: E402
 from bottega.core.episode import Episode  # noqa: E402
-from bottega.core.skill import Skill, SkillState  # noqa: E402
+from bottega.core.skill import AppliesTo, Skill, SkillState  # noqa: E402
 from bottega.core.trace import Trace  # noqa: E402
 from bottega.core.trial import GainInterval, Trial  # noqa: E402
 from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
-from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, siblings_of  # noqa: E402
+from bottega.tasks.load import load_task  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, apply, applying, open_run_library, siblings_of  # noqa: E402
 from bottega.train.alarms import alarms  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.verdict_reader import VerdictReader  # noqa: E402
@@ -86,6 +88,16 @@ def episode(lines: list[list[Verdict | None]]) -> Episode:
         for number, line in enumerate(lines)
     )
     return Episode("e", "t", "task", "", "cpu", 1, ("a", "b"), ((), ("a",)), traces)
+
+
+def test_a_card_is_proved_on_siblings_for_which_its_conditions_hold() -> None:
+    device = DeviceFacts("cpu", "a toy", "aarch64", 1, 1.0)
+    known = [load_task(f"builtin:{name}") for name in ("logsumexp_rows", "swiglu", "masked_row_sum")]
+    asked = AppliesTo(devices=("aarch64",), kinds=("row",))
+    for_rows, for_all = replace(library_cards()[0], applies_to=asked), library_cards()[0]
+    assert siblings_of(known[0], known, 3, applying(for_rows, device)) == [known[2]]
+    assert not siblings_of(known[0], known, 3, applying(for_rows, replace(device, arch="x86_64")))
+    assert len(siblings_of(known[0], known, 3, applying(for_all, device))) == 2
 
 
 def test_figures_of_a_step_by_hand() -> None:

@@ -48,6 +48,7 @@ TEMPLATE = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }} {% e
 PROMPTS = {
     "select.md": "$task\n--- user ---\n$task\n\n$skills\n\npick\n--- skill ---\n$name\n",
     "write.md": "$task $past\n--- user ---\n$skills\n\nwrite\n--- skill ---\n$technique\n--- turn ---\n$source\n",
+    "agent.md": "$tools\n--- user ---\n$files $skills\n--- plain ---\n$tools\n",
     "summarise.md": "$task\n--- user ---\n$best\n\nsum\n--- known ---\n$name\n--- turn ---\n$source\n",
 }
 SETTINGS = [
@@ -138,13 +139,13 @@ class ToyJudge:
         return self.judge(task, candidate, **options)
 
 
-def toy_loaded(seed: int = 0) -> LoadedModel:
+def toy_loaded(seed: int = 0, context: int = 64) -> LoadedModel:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     torch.manual_seed(seed)
     shape = {
         "vocab_size": len(WORDS), "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 4, "max_position_embeddings": 64, "initializer_range": 0.3, "tie_word_embeddings": False,
+        "num_key_value_heads": 4, "max_position_embeddings": context, "initializer_range": 0.3, "tie_word_embeddings": False,
         "eos_token_id": 1, "bos_token_id": 2,
     }  # fmt: skip
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape)).eval()
@@ -159,7 +160,7 @@ def toy_loaded(seed: int = 0) -> LoadedModel:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<end>", pad_token="<pad>", unk_token="<unk>", chat_template=TEMPLATE
     )
-    return LoadedModel("toy", model, HuggingFaceTokenizer(tokenizer, 64))
+    return LoadedModel("toy", model, HuggingFaceTokenizer(tokenizer, context))
 
 
 def adapted(loaded: LoadedModel, rank: int) -> LoadedModel:
@@ -186,7 +187,7 @@ def toy_inputs(folder: Path, judge: ToyJudge | None = None) -> Callable[[Config]
 
     @contextmanager
     def opened(config: Config) -> Iterator[RlInputs]:
-        plain = toy_loaded(config.data.seed)
+        plain = toy_loaded(config.data.seed, config.data.longest)
         yield RlInputs(
             loaded=adapted(plain, config.model.lora.rank) if config.model.lora else plain,
             tasks=tasks(),

@@ -84,8 +84,8 @@ def show_command(
     """
     from bottega.backbone.delta import read_header
     from bottega.backbone.embedded import NAME, embedded_file
-    from bottega.backbone.merged import file_sha256
     from bottega.backbone.shipped import shipped_delta
+    from bottega.core.files import file_sha256
     from bottega.train.model_card import card_text
 
     path = file or shipped_delta()

@@ -18,8 +18,8 @@ from bottega.skills.agent_skills import export_folders
 from bottega.skills.default_library import open_library
 from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.library import Library
-from bottega.skills.shipped import add_shipped
-from bottega.skills.starter import read_card, starter_cards
+from bottega.skills.shipped import add_shipped, add_starter
+from bottega.skills.starter import read_card
 from bottega.skills.upkeep import (
     DuplicatePair,
     duplicates,
@@ -85,7 +85,7 @@ def import_command(
     with open_library(library, create=True) as opened:
         refused: list[str] = []
         if source == "starter":
-            added, trials = opened.add_many(starter_cards(), on_conflict, note="starter set"), 0  # type: ignore[arg-type]
+            added, trials = add_starter(opened, on_conflict), 0  # type: ignore[arg-type]
         else:
             shipped = source == "shipped"
             report = add_shipped(opened, on_conflict) if shipped else import_file(opened, Path(source), on_conflict, trust)  # type: ignore[arg-type]

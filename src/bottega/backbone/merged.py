@@ -17,6 +17,7 @@ from typing import Any
 
 from bottega.backbone.delta import Header, apply_delta, read_header, state_of
 from bottega.backbone.embedded import read_embedded, require_embedded_file
+from bottega.core.files import file_sha256
 
 KEPT = 2
 """Models in the cache; older ones make room."""
@@ -53,11 +54,6 @@ def read_merged(delta: Path) -> tuple[Any, Any, str]:
     apply_delta(model, delta, base_digest)
     _store(key, model)
     return model, tokenizer, name_of(header)
-
-
-def file_sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _checksum(path: Path) -> str:

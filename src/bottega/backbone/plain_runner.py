@@ -142,8 +142,8 @@ class PlainRunner(BatchRunner):
             qkv = F.linear(normed, layer.qkv, layer.qkv_bias).view(len(ids), -1, shape.head)
             queries, keys, values = qkv.split([shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
             queries, keys = self._head_norms(layer, queries, keys)
-            both = torch.stack([_rotated(keys, cosine, sine), values], dim=1)
-            mixed = attend(number, _rotated(queries, cosine, sine), both)
+            both = torch.stack([rotated(keys, cosine, sine), values], dim=1)
+            mixed = attend(number, rotated(queries, cosine, sine), both)
             hidden = hidden + F.linear(mixed, layer.out, layer.out_bias)
             normed = F.rms_norm(hidden, (shape.hidden,), layer.between, shape.epsilon)
             gate, up = F.linear(normed, layer.gate_up, layer.gate_up_bias).split(shape.inner, dim=-1)
@@ -161,7 +161,7 @@ class PlainRunner(BatchRunner):
         return F.linear(normed, self.weights.head)
 
 
-def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = heads.float().chunk(2, dim=-1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
 

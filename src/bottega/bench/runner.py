@@ -21,6 +21,7 @@ from bottega.bench.run_directory import Recorder
 from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
 from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
+from bottega.core.foreign_text import one_line
 from bottega.core.task import Task
 from bottega.episodes.phases import Phases, PhaseStatus
 
@@ -236,7 +237,7 @@ class BenchRunner:
                 fitness = await asyncio.shield(self._looks[task.id])
             except JudgeError as error:
                 self._looks.pop(task.id, None)
-                raise JudgeError(f"its fitness is not known: {_line(error)}") from None
+                raise JudgeError(f"its fitness is not known: {one_line(str(error), 300)}") from None
         row = self.recorder.tasks[task.id]
         if row.fitness != fitness.reason:
             self.recorder.note(replace(row, fitness=fitness.reason))
@@ -255,18 +256,14 @@ class BenchRunner:
         self.on_event(SampleKept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
 
     def _failed(self, task: str, number: int, error: BottegaError) -> None:
-        self._report_failure(task, f"sample {number} has no verdict: {_line(error)}")
+        self._report_failure(task, f"sample {number} has no verdict: {one_line(str(error), 300)}")
         if isinstance(error, BackboneError):
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:
-                self.ended = f"the backbone failed {self._refusals} times in a row: {_line(error)}"
+                self.ended = f"the backbone failed {self._refusals} times in a row: {one_line(str(error), 300)}"
 
     def _report_failure(self, task: str, why: str) -> None:
         row = self.recorder.tasks[task]
         if row.trouble in ("", NOT_YET):
             self.recorder.note(replace(row, trouble=why))
             self.on_event(SampleFailed(f"{row.name}: {why}"))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

@@ -34,6 +34,7 @@ from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
 from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.skills.library import Library, content_hash
+from bottega.skills.shipped import add_starter
 from bottega.skills.starter import starter_cards
 
 NAMING_TASKS = ("tasks", "levels", "only", "limit")
@@ -221,7 +222,7 @@ def _open_library(named: str, folder: Path) -> Library | None:
         return Library(Path(named), create=False)
     library = Library(folder / LIBRARY)
     if library.version == 0:
-        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+        add_starter(library)
     return library
 
 

@@ -22,6 +22,7 @@ from bottega.bench.run_directory import read_kernel, read_run
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.core.errors import BottegaError, UsageError
+from bottega.core.foreign_text import one_line
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict, interval_text
 from bottega.judge.device_host import LOCAL, DeviceHost, kind_of, maker_of
@@ -171,7 +172,7 @@ async def _checked(
                 if checked.holds is not False:
                     break
         except BottegaError as error:
-            return replace(blank, why=" ".join(str(error).split())[:300])
+            return replace(blank, why=one_line(str(error), 300))
         return checked
 
     async def lane(shard: Shard) -> None:

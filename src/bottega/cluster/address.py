@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from bottega.core.errors import UsageError
+from bottega.core.foreign_text import one_line
 
 NAMESPACE, LOCAL = "bottega", "local"
 OBJECT_STORE_BYTES = 128 << 20
@@ -58,11 +59,13 @@ def join(address: str) -> bool:
             ray.init(address=address, **given, **(alone if address == LOCAL else {}))
     except ConnectionError as error:
         if address != "auto":
-            raise UsageError(f"--cluster {address}: no Ray cluster answers there: {_line(error)}. {TOKEN_HINT}") from None
+            raise UsageError(
+                f"--cluster {address}: no Ray cluster answers there: {one_line(str(error), 300)}. {TOKEN_HINT}"
+            ) from None
         with _signals_kept():
             ray.init(address=LOCAL, **given, **alone)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
-        raise UsageError(f"--cluster {address}: cannot be joined: {_line(error)}") from None
+        raise UsageError(f"--cluster {address}: cannot be joined: {one_line(str(error), 300)}") from None
     return True
 
 
@@ -89,7 +92,3 @@ def imported() -> Any:
     except ImportError:
         raise UsageError("--cluster needs Ray: pip install 'bottega[cluster]'") from None
     return ray
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

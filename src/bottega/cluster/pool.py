@@ -21,6 +21,7 @@ from bottega.cluster.address import ClusterAddress, imported
 from bottega.cluster.judge_actor import ActorAnswer, JudgeActor
 from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, ended
 from bottega.core.errors import JudgeError, UsageError
+from bottega.core.foreign_text import one_line
 from bottega.judge.cancellation import Cancelled
 from bottega.judge.device_host import maker_of
 from bottega.judge.machine import Workers
@@ -282,9 +283,9 @@ class ClusterPool:
             except self._ray.exceptions.RayActorError as error:
                 place = next((place for place, other in self._judges.items() if other is judge), None)
                 if place is not None:
-                    self._lose(place, judge, _line(error), error.preempted)
+                    self._lose(place, judge, one_line(str(error), 300), error.preempted)
             except Exception as error:
-                answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {_line(error)}")
+                answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {one_line(str(error), 300)}")
                 break
             if request not in judge.running:  # it was lost with its judge, and is somebody else's now
                 return
@@ -353,10 +354,6 @@ class ClusterPool:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _last_line(error: Exception) -> str:

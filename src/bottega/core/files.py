@@ -64,3 +64,8 @@ def digest(content: bytes) -> str:
 
 def json_text(value: Any) -> str:
     return json.dumps(strict(value), ensure_ascii=False, indent=2) + "\n"
+
+
+def file_sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

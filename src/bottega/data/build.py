@@ -37,7 +37,7 @@ from bottega.judge.device_facts import device_facts, is_here
 from bottega.judge.device_host import LOCAL, DeviceHost
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.skills.library import Library
-from bottega.skills.starter import starter_cards
+from bottega.skills.shipped import add_starter
 
 LIBRARY = "library"
 LIBRARY_VERSION = "shelf version"
@@ -233,6 +233,6 @@ def opened_library(folder: Path, store: JudgedStore, read_only: bool = False) ->
     """The library beside the data, begun with the starter set. Retrieval sees it as it was then; proved cards come on top."""
     library = Library(folder / LIBRARY, create=not read_only)
     if not read_only and store.fact(LIBRARY_VERSION) is None:
-        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+        add_starter(library)
         store.note(LIBRARY_VERSION, library.version)
     return library

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.errors import UsageError
+from bottega.core.files import file_sha256
 from bottega.data.breadth import turning
-from bottega.data.data_files import SPLITS, hash_of, write_whole
+from bottega.data.data_files import SPLITS, write_whole
 from bottega.data.examples_stage import ExampleSet
 from bottega.data.records import UNJUDGED
 
@@ -59,7 +60,7 @@ def counts_of_rows(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str], c
 
 
 def facts_of_files(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    return {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files}
+    return {path.name: {"sha256": file_sha256(path), "bytes": path.stat().st_size} for path in files}
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
@@ -86,7 +87,7 @@ def changed_files(folder: Path, card: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, facts in card["files"].items()
-        if not (folder / name).is_file() or hash_of(folder / name) != facts["sha256"]
+        if not (folder / name).is_file() or file_sha256(folder / name) != facts["sha256"]
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,8 +62,3 @@ def write_whole(path: Path, content: bytes) -> None:
         raise BottegaError(
             f"{path}: cannot be written: {error.strerror}; free some space and run --stage examples again: the material is safe"
         ) from None
-
-
-def hash_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,6 +8,7 @@ from typing import Any
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
+from bottega.core.shared_work import SharedWork
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.settings import JudgeStage
@@ -28,7 +29,7 @@ class StoringJudge:
         on_verdict: Callable[[Verdict, bool], None] | None = None,
     ) -> None:
         self.judge, self.store, self.judge_setup, self._on_verdict = judge, store, judge_setup, on_verdict
-        self._under_way: dict[tuple[str, str], asyncio.Future[Verdict]] = {}
+        self._shared = SharedWork()
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         """Raises `JudgeError` where the judge failed; then nothing is kept, and the kernel is judged the next time."""
@@ -37,25 +38,16 @@ class StoringJudge:
         if known is not None:
             self._report(known, True)
             return known
-        if key in self._under_way:
-            return await asyncio.shield(self._under_way[key])
-        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        self._under_way[key] = future
-        try:
+
+        async def judged() -> Verdict:
             verdict = await self.judge.judge_async(task, candidate, **options)
-            if (
-                verdict.outcome is not Outcome.INVALID_TASK
-            ):  # says nothing of the kernel, and a task may be mended or was unlucky
+            # An invalid task says nothing of the kernel, and a task may be mended or was unlucky.
+            if verdict.outcome is not Outcome.INVALID_TASK:
                 self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
-            future.set_result(verdict)
-        except BaseException as error:
-            future.set_exception(error)
-            future.exception()  # whoever waits gets it; nobody waiting is no fault
-            raise
-        finally:
-            del self._under_way[key]
-        self._report(verdict, False)
-        return verdict
+            self._report(verdict, False)
+            return verdict
+
+        return await self._shared.once(key, judged)
 
     async def judge_many(
         self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]

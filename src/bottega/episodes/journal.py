@@ -6,7 +6,6 @@ from here what was finished.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from bottega.core.append_log import AppendLog, read_lines
 from bottega.core.errors import UsageError
 from bottega.core.event import Event, from_json, to_json
+from bottega.core.shared_work import SharedWork
 
 FILE = "events.jsonl"
 Kind = TypeVar("Kind", bound=Any)
@@ -30,7 +30,7 @@ class EpisodeJournal:
         self.folder, self.path = folder, folder / FILE
         self.listeners: list[Listener] = []
         self._done: dict[str, Event] = {}
-        self._under_way: dict[str, asyncio.Future[Any]] = {}
+        self._shared = SharedWork()
         self._log = AppendLog(self.path)
         try:
             self._log.cut_partial_line()
@@ -69,20 +69,11 @@ class EpisodeJournal:
         found = self.done(key, kind)
         if found is not None:
             return found
-        if key in self._under_way:
-            return await asyncio.shield(self._under_way[key])  # type: ignore[no-any-return]
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._under_way[key] = future
-        try:
-            event = self.write(await make())
-            future.set_result(event)
-            return event
-        except BaseException as error:
-            future.set_exception(error)
-            future.exception()  # whoever waits gets it; nobody waiting is no fault
-            raise
-        finally:
-            del self._under_way[key]
+
+        async def written() -> Kind:
+            return self.write(await make())
+
+        return await self._shared.once(key, written)
 
 
 def read_events(folder: Path) -> Iterator[Event]:

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bottega.sandbox.channel import payload_descriptor
+from bottega.sandbox.channel import payload_descriptor, room_descriptor
 
 LARGEST_ARCHIVE = 128 << 20
 LARGEST_CACHE = 2 << 30
@@ -37,9 +37,7 @@ class LentArchive:
             self.kept = path.read_bytes()[:LARGEST_ARCHIVE]
         except OSError:
             self.kept = b""
-        self.descriptor = payload_descriptor(self.kept)
-        if not self.kept:
-            os.ftruncate(self.descriptor, LARGEST_ARCHIVE)
+        self.descriptor = payload_descriptor(self.kept) if self.kept else room_descriptor(LARGEST_ARCHIVE)
 
     @property
     def message(self) -> dict[str, Any]:

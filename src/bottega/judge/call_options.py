@@ -37,3 +37,5 @@ class CallOptions:
     """How each output is laid out in memory: as the reference returns it. Another layout is converted in the delivery, and charged."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""
+    reference_overlaps: bool = False
+    """Whether two of the reference's outputs share memory."""

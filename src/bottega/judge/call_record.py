@@ -26,6 +26,8 @@ class CallRecord:
     settle_ns: int
     """How long the controller's own preparation took: it grows when a worker left work behind on the device."""
     late_write: bool
+    overlaps: bool = False
+    """Whether two outputs share memory: by the places that it claims on a CPU, where they are looked at; on a GPU as it says."""
     absent: bool = False
     """The outputs were not at the claimed addresses when the worker said that the call had returned."""
     where: Places | None = None

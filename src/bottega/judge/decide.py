@@ -34,6 +34,7 @@ FORGERY = (
     "late_write",
     "input_mutated",
     "output_aliases_input",
+    "outputs_share_memory",
     "work_after_return",
     "baseline_disturbed",
     "output_reused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +109,9 @@ class DeviceControl:
         return float(first.elapsed_time(last)) / 1e3
 
     def conditions(self) -> dict[str, Any]:
-        return gpu_conditions() if self.device != "cpu" else {}
+        """The management library counts all GPUs, also those that are hidden from this process."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        return gpu_conditions(int(visible) if visible.isdecimal() else 0) if self.device != "cpu" else {}
 
 
 def _cycles_per_second() -> float:

@@ -38,6 +38,7 @@ ADVICE = {
     "coverage_too_low": "Move more of the work from library operators into own kernels.",
     "coverage_unmeasured": "The share of own kernels could not be measured here.",
     "output_aliases_input": "Return memory of its own, not a view of an input.",
+    "outputs_share_memory": "Return each output in memory of its own: a caller may change one of them.",
     "inconsistent_output": "Every call gets new inputs: nothing may be kept from an earlier call.",
     "precision_downgrade": "Compute in the task's precision, or have the judge allow a lower one (--precision).",
     "output_reused": "Return memory that no later call writes to: allocate the outputs of every call anew.",

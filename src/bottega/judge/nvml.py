@@ -56,7 +56,7 @@ def gpu_processes(index: int = 0) -> list[tuple[int, int]]:
     return sorted(known, key=lambda row: -row[1])
 
 
-def gpu_conditions(index: int = 0) -> dict[str, Any]:
+def gpu_conditions(index: int) -> dict[str, Any]:
     library = _library()
     handle = None if library is None else _handle(library, index)
     if library is None or handle is None:

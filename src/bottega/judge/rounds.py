@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time
@@ -45,6 +46,8 @@ LOOK_ONE_IN = 5
 """Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 LARGE_FACTOR = 4
 """A round over gigabytes is mostly drawing and copying: in the time of a small one there would be no more than the fewest rounds."""
+SHARE_OF_THE_REST = 0.5
+"""Of the candidate's time that is left, spent on rounds which are run again: calls of seconds would meet their time limit there."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -76,7 +79,8 @@ def run_rounds(
     """Run rounds until the interval is decided, the time is used up, or an output is wrong.
 
     Each takes one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
-    what the reference itself is off by on it. Contents that were drawn `ahead` are used up first. `exactly`: so many, whatever they show.
+    what the reference itself is off by on it. Contents that were drawn `ahead` are used up first. `exactly`: so many, whatever they show, as far
+    as the candidate's time allows.
     """
     fewest, most = (exactly, 2 * exactly) if exactly else settings.rounds
     result = Rounds(pairs={name: [] for name in baselines})
@@ -85,6 +89,7 @@ def run_rounds(
     secrets.SystemRandom().shuffle(order)
     cores = len(os.sched_getaffinity(0)) if candidate.device == "cpu" else 0
     begun = time.monotonic()
+    latest = begun + SHARE_OF_THE_REST * (options.deadline() - begun) if exactly else math.inf
     previous = ""
     next_look = fewest
     sure = secrets.randbelow(fewest)
@@ -140,7 +145,7 @@ def run_rounds(
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
         late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
-        if late or (exactly and counted >= exactly):
+        if late or (exactly and (counted >= exactly or (counted and time.monotonic() > latest))):
             break
         if looked or counted < next_look:
             continue

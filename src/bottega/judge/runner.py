@@ -24,7 +24,8 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.output_presence import OutputPresence, claimed_places
+from bottega.judge.output_overlap import Place, any_overlap
+from bottega.judge.output_presence import OutputPresence, Places, claimed_places
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
@@ -196,6 +197,7 @@ class Runner(InspectedWorker):
             skeleton=skeleton,
             specs=output_specs,
             aliases=bool(done.get("aliases")),
+            overlaps=_overlap(where, output_specs) if self.device == "cpu" else done.get("overlaps") is True,
             restrided=restrided,
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
@@ -358,3 +360,9 @@ def _use_cores(runners: Iterable[Runner], everywhere: bool) -> None:
         if runner.device != "cpu":
             with contextlib.suppress(SandboxError):  # a lost worker is noticed at its next call
                 runner.control.use_cores(everywhere)
+
+
+def _overlap(where: Places | None, specs: Sequence[TensorSpec]) -> bool:
+    """Whether outputs at these places, as a worker claims them, share memory."""
+    claimed = zip(where or (), specs)
+    return any_overlap([Place(at, spec.shape, strides, spec.torch_dtype.itemsize) for (at, strides), spec in claimed])

@@ -48,6 +48,8 @@ class TaskProfile:
     lower_precision: bool = False
     mutates: frozenset[int] = frozenset()
     aliases: bool = False
+    overlaps: bool = False
+    """Whether two of the reference's own outputs share memory: then a candidate's may too."""
     typical: tuple[float, ...] = ()
     alone_ms: float = 0.0
     workspace: int = 0
@@ -85,6 +87,7 @@ class TaskProfile:
             state=state,
             mutates=self.mutates,
             reference_aliases=self.aliases,
+            reference_overlaps=self.overlaps,
             deadline=deadline,
             prepare_device=device_control.flush_caches if timed else device_control.synchronize,
             hold_call=device_control.hold_call if timed else no_op,
@@ -257,7 +260,7 @@ def profile_first_call(
     """Find out what a call does to its inputs and how its outputs lie in memory. Raises `Unrepeatable` where a second call differs."""
     first = _reference_call(eager, drawn, options())
     profile.mutates = frozenset(eager.mutated(first, drawn))
-    profile.aliases = first.aliases
+    profile.aliases, profile.overlaps = first.aliases, first.overlaps
     profile.strides = tuple(spec.stride for spec in first.specs)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, options()).specs))

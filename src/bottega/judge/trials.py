@@ -192,6 +192,8 @@ def call_violations(runner: Runner, record: CallRecord, inputs: InputSet, option
         found.append(
             ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
         )
+    if record.overlaps and not options.reference_overlaps:
+        found.append(("outputs_share_memory", "two outputs lie in the same memory; each of the reference's has its own"))
     return found
 
 

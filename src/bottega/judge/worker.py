@@ -28,6 +28,7 @@ from bottega.judge.library_operators import operator_rows
 from bottega.judge.machine_code import vector_instructions
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
+from bottega.judge.output_overlap import Place, any_overlap
 from bottega.judge.tensor_transport import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed
 
@@ -158,6 +159,8 @@ class Worker(ModuleHost):
             report = self._deliver(parts, told["deliver"], told["strides"], nonce)
             report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
             report["avoidable"] = avoidable
+            if self.device != "cpu":
+                report["overlaps"] = _share_memory(parts[1])  # on a CPU the controller knows their places
             report["unjoined"] = not report["aliases"] and early.changed()  # an alias of the inputs was poisoned with them
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
@@ -256,6 +259,10 @@ class Worker(ModuleHost):
             return any(start <= tensor.data_ptr() < end for tensor in flatten(result)[1] if tensor.numel())
         except Exception:
             return False
+
+
+def _share_memory(tensors: list[torch.Tensor]) -> bool:
+    return any_overlap([Place(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype.itemsize) for t in tensors])
 
 
 def _parts(result: Any) -> tuple[Any, list[torch.Tensor]]:

@@ -7,6 +7,7 @@ and nothing is ever unpickled. A malformed message raises, a closed channel rais
 from __future__ import annotations
 
 import array
+import fcntl
 import json
 import os
 import select
@@ -20,6 +21,7 @@ MAX_FRAME_BYTES = 4 << 20
 LONGEST_WAIT = 86400.0
 _HEADER = struct.Struct("<I")
 _MAX_DESCRIPTORS = 32
+_SIZE_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 Message = dict[str, Any]
 
@@ -154,11 +156,25 @@ def channel_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def payload_descriptor(data: bytes) -> int:
-    """An anonymous file that holds `data`: for what is too large for a message."""
-    descriptor = os.memfd_create("bottega-payload", os.MFD_CLOEXEC)
+    """An anonymous file that holds `data`: for what is too large for a message. Whoever gets it can only read it: a file that a hostile process
+    could let grow, and close, would be memory that counts for nobody while we have it open."""
+    descriptor = _anonymous_file()
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | _SIZE_SEALS)
     return descriptor
+
+
+def room_descriptor(size: int) -> int:
+    """An anonymous file of so many bytes, never more, for an answer that is too large for a message."""
+    descriptor = _anonymous_file()
+    os.ftruncate(descriptor, size)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE_SEALS)
+    return descriptor
+
+
+def _anonymous_file() -> int:
+    return os.memfd_create("bottega-payload", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 
 
 def read_payload(descriptor: int) -> bytes:

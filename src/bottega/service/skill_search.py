@@ -11,7 +11,7 @@ from bottega.core.skill import SkillState
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import Filter
-from bottega.skills.starter import starter_cards
+from bottega.skills.shipped import add_starter
 
 STATES = {
     "admitted": (SkillState.ADMITTED,),
@@ -47,5 +47,5 @@ class SkillSearch:
             return Library(self._named, create=False)
         library = Library(self._folder)
         if library.version == 0:
-            library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+            add_starter(library)
         return library

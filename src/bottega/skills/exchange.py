@@ -74,11 +74,10 @@ def import_file(
     return report
 
 
-def export_lines(library: Library, skills: Iterable[Skill], evidence: bool = True) -> Iterator[str]:
+def export_lines(library: Library, skills: Iterable[Skill]) -> Iterator[str]:
     for skill in skills:
         data = skill.to_json()
-        if evidence:
-            data["evidence"] = [trial.to_json() for trial in library.evidence.trials(skill.name)]
+        data["evidence"] = [trial.to_json() for trial in library.evidence.trials(skill.name)]
         yield json.dumps(data, ensure_ascii=False, sort_keys=True) + "\n"
 
 

@@ -56,14 +56,14 @@ def query_from_text(text: str, weight: float = SAID) -> Query:
     return Query(_weighted((word, weight) for word in words) or {word.lower(): weight for word in words})
 
 
-def query_for(task: Task, diagnosis: str = "") -> Query:
-    """From a task and, where there is one, the diagnosis of the last attempt. A source that does not parse is read as words."""
+def query_for(task: Task) -> Query:
+    """A source that does not parse is read as words."""
     try:
         query = Query(_weighted(_names(ast.parse(task.source))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         query = query_from_text(task.source, NAME)
     tags = Query(_weighted((word, FAMILY) for tag in task.tags for word in _tag_words(tag)))
-    return query | tags | query_from_text(task.name.replace("_", " "), LABEL) | query_from_text(diagnosis, 1.0)
+    return query | tags | query_from_text(task.name.replace("_", " "), LABEL)
 
 
 def _names(tree: ast.Module) -> Iterator[tuple[str, float]]:

@@ -49,13 +49,13 @@ def duplicates(library: Library, least: float = ALIKE) -> list[DuplicatePair]:
     return sorted(found, key=lambda pair: (-pair.similarity, pair.keep, pair.drop))
 
 
-def duplicates_of(library: Library, skill: Skill, least: float = ALIKE) -> list[DuplicatePair]:
+def duplicates_of(library: Library, skill: Skill) -> list[DuplicatePair]:
     """Cards that say nearly the same as a new one. Asks the index, so it costs milliseconds at any size."""
     query = query_from_text(f"{skill.name} {skill.intent} {' '.join(skill.tags)} {skill.anchor}")
     hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
     found = [(hit.skill.name, similarity(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
     return sorted(
-        (DuplicatePair(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda pair: -pair.similarity
+        (DuplicatePair(name, skill.name, alike) for name, alike in found if alike >= ALIKE), key=lambda pair: -pair.similarity
     )
 
 
@@ -91,7 +91,7 @@ def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
         return library.move_within(change, name, SkillState.PROPOSED, reason)
 
 
-def unhelpful_cards(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+def unhelpful_cards(library: Library) -> list[tuple[str, str]]:
     """Admitted cards whose uplift has stayed at or below nothing since they were admitted, with the reason to give."""
     admitted = library.store.rows(
         "SELECT name, (SELECT min(valid_from) FROM cards AS a WHERE a.name = c.name AND a.state = 'admitted' AND valid_from > coalesce("
@@ -101,18 +101,18 @@ def unhelpful_cards(library: Library, least: int = LEAST_COMPARED) -> list[tuple
     with library.store.sound():
         since = {row["name"]: int(row["since"]) for row in admitted}
     # The tallies are of all time: a card that was brought back and proved anew must not be held to what retired it.
-    suspects = {tally.skill for tally in library.uses.totals() if tally.skill in since and tally.compared >= least}
+    suspects = {tally.skill for tally in library.uses.totals() if tally.skill in since and tally.compared >= LEAST_COMPARED}
     found = []
     for name, uplifts in library.uses.uplifts({name: since[name] for name in sorted(suspects)}).items():
         mean = sum(uplifts) / max(1, len(uplifts))
-        if len(uplifts) >= least and mean <= 0:
+        if len(uplifts) >= LEAST_COMPARED and mean <= 0:
             found.append((name, f"no uplift in use: {math.expm1(mean) * 100:+.1f} % over {len(uplifts)} episodes"))
     return found
 
 
-def retire_unhelpful(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+def retire_unhelpful(library: Library) -> list[tuple[str, str]]:
     """Retire them all. They can be brought back."""
-    found = unhelpful_cards(library, least)
+    found = unhelpful_cards(library)
     for name, reason in found:
         library.move(name, SkillState.RETIRED, reason)
     return found

@@ -126,7 +126,7 @@ def admit(
     tried_tasks: set[str] = set()
     for key, (skill, task) in homes.items():
         twin = duplicates_of(library, skill) if library is not None else []
-        siblings = siblings_of(task, inputs.tasks, config.skills.siblings, _applying(skill, inputs.device))
+        siblings = siblings_of(task, inputs.tasks, config.skills.siblings, applying(skill, inputs.device))
         if twin:
             known += 1
             decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
@@ -155,7 +155,7 @@ def admit(
     return Admission(rewards, staged, sum(map(len, proposals.values())), len(wanted), len(passed), known, tuple(undecided))
 
 
-def _applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:
+def applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:
     """Whether a card would be offered for a task: where its typed conditions do not hold it is not tried either."""
     return lambda task: not skill.applies_to or holds(skill.applies_to, shared_tracer().workload(task, device))
 

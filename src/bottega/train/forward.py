@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from bottega.backbone.plain_runner import rotated
 from bottega.backbone.weights import bare, unfit
 from bottega.train.packing import TrainPack
 
@@ -184,11 +185,6 @@ def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     wide = hidden.float()
     scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
     return (scaled * weight.float()).to(hidden.dtype)
-
-
-def rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    first, second = heads.float().chunk(2, dim=-1)
-    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
 
 
 def linear(inputs: Tensor, parts: Sequence[LinearWeights]) -> Tensor:

@@ -18,8 +18,9 @@ from torch import Tensor
 from bottega.backbone.delta import DeltaFile, apply_delta, read_header, state_of, step_for, write_delta
 from bottega.backbone.embedded import NAME, read_embedded, require_embedded_file
 from bottega.backbone.loading import BASE, LoadedModel, delta_of, is_embedded, load
-from bottega.backbone.merged import file_sha256, read_merged
+from bottega.backbone.merged import read_merged
 from bottega.core.errors import BackboneError, UsageError
+from bottega.core.files import file_sha256
 from bottega.train.checkpoint import export_model
 from bottega.train.conversations import SftSample, read_samples
 from bottega.train.packing import by_row

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bottega.skills.exchange import Imported, import_file
-from bottega.skills.library import Library, OnConflict
+from bottega.skills.library import Added, Library, OnConflict
 from bottega.skills.starter import starter_cards
 
 ELSEWHERE = "proved elsewhere"
@@ -32,7 +32,11 @@ def add_shipped(library: Library, on_conflict: OnConflict = "skip") -> Imported:
     return whole
 
 
+def add_starter(library: Library, on_conflict: OnConflict = "skip") -> Added:
+    return library.add_many(starter_cards(), on_conflict, note="starter set")
+
+
 def begin_library(library: Library) -> None:
     """Shipped cards first: one that was proved stands for the starter card of the same name, which was not."""
     add_shipped(library)
-    library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+    add_starter(library)
