@@ -15,7 +15,7 @@ MOST_STEPS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where a tensor lies."""
 
     address: int
