@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import types
-
 import pytest
 import torch
+from executed import executed
 from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.rotates
 ALL = frozenset(technique.name for technique in (*PLANNER, *PASSES)) - {"statistics_apart"}
 
 
-def _module(source: str, name: str) -> types.ModuleType:
-    made = types.ModuleType(name)
-    exec(compile(source, name, "exec"), made.__dict__)
-    return made
-
-
 def _flat(value: object) -> list[torch.Tensor]:
     return [value] if isinstance(value, torch.Tensor) else [item for part in value for item in _flat(part)]  # type: ignore[attr-defined]
 
@@ -39,7 +32,7 @@ def _check(source: str, techniques: frozenset[str], seed: int) -> None:
     if all(isinstance(kernel, FunctionCall) for kernel in plan.kernels):
         return
     text = write(plan, understood.frame, techniques)
-    task, candidate = _module(source, "task"), _module(text, "candidate")
+    task, candidate = executed(source, "task"), executed(text, "candidate")
     torch.manual_seed(seed)
     model, exact, new = task.Model().eval(), task.Model().eval().double(), candidate.ModelNew().eval()
     new.load_state_dict(model.state_dict())
@@ -206,7 +199,7 @@ def test_distances_of_all_pairs(order: float) -> None:
 def test_extremes_of_all_signs_and_of_what_is_no_number(largest: bool) -> None:
     source = module(f"x.{'amax' if largest else 'amin'}(-1) * 1", "torch.randn(9, 37)")
     lowered = lower_task(Task(source, "module"), with_library=False)
-    new = _module(write(lowered.plan(ALL), lowered.frame, ALL), "candidate").ModelNew()
+    new = executed(write(lowered.plan(ALL), lowered.frame, ALL), "candidate").ModelNew()
     x = torch.randn(9, 37)
     x[0], x[1], x[2] = x[0].abs(), -x[1].abs(), -float("inf")
     x[3], x[4, 5], x[5, 6], x[6, 7] = float("inf"), float("nan"), -float("nan"), -float("inf")

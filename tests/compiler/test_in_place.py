@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import types
-
 import pytest
 import torch
+from executed import executed
 from modules_in_cpp import module
 
 from bottega.compiler.backends.cpp import PASSES, write
@@ -22,18 +21,12 @@ def _written(source: str) -> str:
     return write(lowered.plan(ALL), lowered.frame, ALL)
 
 
-def _namespace(source: str) -> types.ModuleType:
-    made = types.ModuleType("made")
-    exec(compile(source, "made", "exec"), made.__dict__)
-    return made
-
-
 def _agree(source: str) -> tuple[str, list[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]:
     """The candidate, its inputs after the call and what it returned; both are checked against the module."""
     text = _written(source)
-    given = _namespace(source).get_inputs()
+    given = executed(source).get_inputs()
     wanted_inputs, inputs = [x.clone() for x in given], [x.clone() for x in given]
-    wanted, got = _namespace(source).Model()(*wanted_inputs), _namespace(text).ModelNew()(*inputs)
+    wanted, got = executed(source).Model()(*wanted_inputs), executed(text).ModelNew()(*inputs)
     torch.testing.assert_close(got, wanted)
     torch.testing.assert_close(inputs, wanted_inputs)
     return text, inputs, got
@@ -50,7 +43,7 @@ def test_whoever_keeps_a_copy_of_an_input_sees_that_it_has_changed() -> None:
     text = _written(module("x.mul_(2).add_(y)", INPUTS, "x, y"))
     x, y = torch.randn(9, 70), torch.randn(9, 70)
     before = x._version
-    _namespace(text).ModelNew()(x, y)
+    executed(text).ModelNew()(x, y)
     assert x._version > before
 
 

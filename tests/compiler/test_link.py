@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import types
 
 import pytest
 import torch
+from executed import executed
 
 from bottega.compiler.link import linked
 
@@ -77,18 +77,12 @@ SHORT = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n  
 
 
 def names(source: str) -> set[str]:
-    return set(run(source).__dict__)
-
-
-def run(source: str) -> types.ModuleType:
-    made = types.ModuleType("answer")
-    exec(compile(source, "answer", "exec"), made.__dict__)
-    return made
+    return set(executed(source).__dict__)
 
 
 def test_everything_that_the_constructor_needs_comes_along_and_it_computes() -> None:
     whole = linked(SHORT, TASK)
-    made, task = run(whole), run(TASK)
+    made, task = executed(whole), executed(TASK)
     x = torch.randn(4, 8)
     torch.testing.assert_close(made.ModelNew()(x), task.Model()(x) * 2)
     assert {"Block", "Inner", "double_conv", "scaled", "WIDTH", "DEPTH", "math"} <= set(made.__dict__)
@@ -111,7 +105,7 @@ def test_inputs_come_only_by_name() -> None:
     for accident in accidents:
         assert not {"get_inputs", "only_for_inputs", "batch"} & names(linked(accident + SHORT, TASK))
     wanted = linked(SHORT + "\n\ndef check():\n    return get_inputs()\n", TASK)
-    assert run(wanted).check()[0].shape == (4, 8)
+    assert executed(wanted).check()[0].shape == (4, 8)
 
 
 def test_an_answer_with_nothing_missing_is_untouched() -> None:
@@ -130,7 +124,7 @@ def test_own_bindings_win() -> None:
         "import torch\nfrom torch import nn\n\nWIDTH = 16\n\n\nclass Block(nn.Module):\n    pass\n\n\n"
         + SHORT.split("\n\n\n")[1]
     )
-    made = run(linked(own, TASK))
+    made = executed(linked(own, TASK))
     assert made.WIDTH == 16 and not hasattr(made, "Inner")
     assert all(type(layer) is made.Block and not list(layer.parameters()) for layer in made.ModelNew().convs)
 
@@ -140,12 +134,12 @@ def test_what_needs_the_answers_code_at_once_stands_behind_it() -> None:
     answer = (
         "import math\n\nSIZE = BASE + 1\n\n\n# ours\nclass Base:\n    word = 'own'\n\n\nclass ModelNew(Model):\n    one = ONE\n"
     )
-    made = run(linked(answer, task))
+    made = executed(linked(answer, task))
     assert made.ModelNew.word == "own" and made.ModelNew.size == made.ModelNew.one == 1 and made.SIZE == 2
 
 
 def test_a_late_import_of_the_answer_is_enough() -> None:
-    made = run(linked("import torch\n\nTEXT = 'x'\nimport torch.nn as nn\n\n\nclass ModelNew(Model):\n    pass\n", TASK))
+    made = executed(linked("import torch\n\nTEXT = 'x'\nimport torch.nn as nn\n\n\nclass ModelNew(Model):\n    pass\n", TASK))
     assert issubclass(made.ModelNew, made.Model)
 
 
@@ -157,7 +151,7 @@ def test_imports_stand_at_the_top_and_the_future_first() -> None:
     kinds = [isinstance(node, ast.Import | ast.ImportFrom) for node in body[1:]]
     assert kinds == sorted(kinds, reverse=True)
     assert [node.module for node in body if isinstance(node, ast.ImportFrom)] == ["__future__"]
-    run("\n".join(lines))
+    executed("\n".join(lines))
 
 
 def test_kernels_in_strings_are_not_python() -> None:
@@ -191,7 +185,7 @@ def test_odd_answers_never_raise_and_stay_python(answer: str) -> None:
 
 
 def test_a_name_bound_only_in_a_branch_is_the_answers() -> None:
-    made = run(
+    made = executed(
         linked("if True:\n    Block = list\n\n\nclass ModelNew(Model):\n    pass\n", TASK.replace("*[", "*[nn.Identity() and "))
     )
     assert made.Block is list and not hasattr(made, "Inner")
@@ -199,5 +193,5 @@ def test_a_name_bound_only_in_a_branch_is_the_answers() -> None:
 
 def test_an_import_of_everything_comes_where_a_name_may_need_it() -> None:
     task = "from math import *\n\n\nclass Model:\n    root = sqrt(4)\n"
-    made = run(linked("from cmath import pi as e\n\n\nclass ModelNew(Model):\n    pass\n", task))
+    made = executed(linked("from cmath import pi as e\n\n\nclass ModelNew(Model):\n    pass\n", task))
     assert made.ModelNew.root == 2 and made.e == made.pi

@@ -8,13 +8,13 @@ import os
 import re
 import subprocess
 import sys
-import types
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from executed import executed
 from network_tasks import NETWORKS
 from small_tasks import SMALL
 
@@ -87,15 +87,9 @@ def test_every_seed_gives_the_same_build(language: str) -> None:
     assert [step.candidate.source for step in one.steps] == [step.candidate.source for step in other.steps]
 
 
-def module(source: str, name: str) -> types.ModuleType:
-    made = types.ModuleType(name)
-    exec(compile(source, name, "exec"), made.__dict__)
-    return made
-
-
 @pytest.mark.parametrize("name", ["star_relu", "rms_norm_rows", "dilated_max_pool"])
 def test_cpp_computes_what_the_task_does(name: str) -> None:
-    theirs, mine = module(built_in(name).source, "task"), module(course(name, "cpp").steps[-1].candidate.source, "candidate")
+    theirs, mine = executed(built_in(name).source), executed(course(name, "cpp").steps[-1].candidate.source)
     torch.manual_seed(0)
     arguments, inputs = theirs.get_init_inputs(), theirs.get_inputs()
     model, new = theirs.Model(*arguments), mine.ModelNew(*arguments)
@@ -122,7 +116,7 @@ def test_triton_computes_what_the_module_does() -> None:
 def test_a_network_is_the_tasks_own_with_its_layers_exchanged(name: str, tmp_path: Path) -> None:
     pytest.importorskip("triton")
     given = NETWORKS[name]
-    theirs = module(given.source, "task")
+    theirs = executed(given.source, "task")
     steps = layer_steps(given)
     assert [step.technique for step in steps[:1]] == ["captured"] and steps[-1].technique == "graph_replay"
     reference = theirs.Model(*theirs.get_init_inputs())

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import types
-
 import pytest
 import torch
+from executed import executed
 from modules_in_cpp import module
 from torch.utils._pytree import tree_leaves
 
@@ -43,17 +42,11 @@ def _written(source: str, language: str = "cpp") -> list[str]:
     return [step.candidate.source for step in DraftCompiler().build(Task(source, "module"), language).steps]
 
 
-def _module(source: str) -> types.ModuleType:
-    made = types.ModuleType("made")
-    exec(compile(source, "made", "exec"), made.__dict__)
-    return made
-
-
 @pytest.mark.parametrize("name", ALONE)
 def test_recurrent_layers_are_walked_by_a_kernel_of_ours(name: str) -> None:
     text = _written(ALONE[name])[0]
     assert "_steps(" in text and "self.r(" not in text
-    task, candidate = _module(ALONE[name]), _module(text)
+    task, candidate = executed(ALONE[name]), executed(text)
     torch.manual_seed(3)
     model, new = task.Model(), candidate.ModelNew()
     new.load_state_dict(model.state_dict())

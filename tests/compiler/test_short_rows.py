@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import types
-
 import pytest
 import torch
+from executed import executed
 from modules_in_cpp import module
 
 from bottega.compiler.draft_compiler import DraftCompiler
@@ -20,20 +19,14 @@ SHORT = {
 }
 
 
-def _namespace(source: str) -> types.ModuleType:
-    made = types.ModuleType("made")
-    exec(compile(source, "made", "exec"), made.__dict__)
-    return made
-
-
 @pytest.mark.parametrize("source", SHORT.values(), ids=SHORT)
 def test_few_terms_are_written_out(source: str) -> None:
-    task = _namespace(source)
+    task = executed(source)
     (draft, *_) = DraftCompiler().build(Task(source, "module").validate(), "cpp").steps
     text = draft.candidate.source
     assert "sum_of" not in text and "largest_of" not in text and "product_of" not in text
     inputs = task.get_inputs()
-    torch.testing.assert_close(_namespace(text).ModelNew()(*inputs), task.Model()(*inputs))
+    torch.testing.assert_close(executed(text).ModelNew()(*inputs), task.Model()(*inputs))
 
 
 def test_what_every_row_reads_at_a_distance_is_copied_side_by_side_once() -> None:
@@ -45,4 +38,4 @@ def test_nan_is_passed_on() -> None:
     text = DraftCompiler().build(Task(module("x.amax(1)", "torch.randn(4, 3, 16)"), "module").validate(), "cpp").steps[0]
     x = torch.randn(4, 3, 16)
     x[1, 2, 5], x[2, 0, 6] = float("nan"), -float("nan")
-    torch.testing.assert_close(_namespace(text.candidate.source).ModelNew()(x), x.amax(1), equal_nan=True)
+    torch.testing.assert_close(executed(text.candidate.source).ModelNew()(x), x.amax(1), equal_nan=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import types
 from dataclasses import replace
 
 import pytest
 import torch
+from executed import executed
 
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
@@ -71,12 +71,6 @@ def course(name: str, language: str) -> tuple[Task, list[str]]:
     return task, [step.candidate.source for step in StepCompiler().build(task, language).steps]
 
 
-def run(source: str) -> types.ModuleType:
-    made = types.ModuleType("file")
-    exec(compile(source, "file", "exec"), made.__dict__)
-    return made
-
-
 @pytest.mark.parametrize("language", [TRITON, CPP])
 @pytest.mark.parametrize("name", [*NAMES, "helped"])
 def test_every_step_becomes_shorter_and_comes_back(name: str, language: str) -> None:
@@ -95,9 +89,9 @@ def test_every_step_becomes_shorter_and_comes_back(name: str, language: str) -> 
 @pytest.mark.parametrize("name", ["batch_norm_inference", "rms_norm_rows", "helped"])
 def test_the_completed_kernel_computes_the_same(name: str) -> None:
     task, sources = course(name, CPP)
-    given = run(task.source)
+    given = executed(task.source)
     arguments, inputs = given.get_init_inputs(), given.get_inputs()
-    kernels = [run(source) for source in (sources[-1], linked(stripped(sources[-1], task.source), task.source))]
+    kernels = [executed(source) for source in (sources[-1], linked(stripped(sources[-1], task.source), task.source))]
     outputs = []
     for kernel in kernels:
         torch.manual_seed(5)
@@ -144,7 +138,7 @@ def test_more_at_the_end_of_the_constructor_is_all_that_is_left_of_it() -> None:
         "        # ready for replays\n        self.graph = None\n\n    def forward(self, x):\n"
         "        return torch.tanh(torch.relu(x * self.gate.gain)) * self.scale\n"
     )
-    model = run(linked(short, HELPED)).ModelNew(3.0)
+    model = executed(linked(short, HELPED)).ModelNew(3.0)
     assert model.graph is None and model.scale == 3.0
 
 
@@ -171,7 +165,7 @@ def test_definitions_of_the_files_own_stay() -> None:
     source = MINE.replace("16", "WIDTH").replace("torch.rand(width) + 0.5", "torch.ones(width)")
     short = stripped(source, HELPED)
     assert "torch.ones(width)" in short and "class ModelNew(Model)" in short
-    assert run(linked(short, HELPED)).ModelNew().gate.gain.sum() == 16
+    assert executed(linked(short, HELPED)).ModelNew().gate.gain.sum() == 16
 
 
 @pytest.mark.parametrize(

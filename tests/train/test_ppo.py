@@ -11,8 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_rl import EXACT, SMALL, measured, notes, same, weights  # noqa: E402
-from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
+from test_rl import EXACT, SMALL, measured, notes, same  # noqa: E402
+from tiny import one_thread, random_rows, tiny_llama, weights  # noqa: E402, F401
 from toy_world import toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.core.errors import UsageError  # noqa: E402

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_rl import measured, notes, same, weights  # noqa: E402
-from tiny import one_thread  # noqa: E402, F401
+from test_rl import measured, notes, same  # noqa: E402
+from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.core.episode import Episode  # noqa: E402

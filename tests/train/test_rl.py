@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from killed_run import counted  # noqa: E402
-from tiny import one_thread  # noqa: E402, F401
+from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.backbone.loading import load  # noqa: E402
@@ -60,12 +60,6 @@ def measured(folder: Path) -> dict[str, dict[str, float]]:
 
 def notes(folder: Path) -> str:
     return " ".join(event.note for event in read_events(folder) if isinstance(event, Measured))
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model" / "model.safetensors")
 
 
 def weights_at(folder: Path, step: int) -> dict[str, Any]:

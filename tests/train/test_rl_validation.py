@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_rl import EXACT, SMALL, measured, same, weights  # noqa: E402
-from tiny import one_thread  # noqa: E402, F401
+from test_rl import EXACT, SMALL, measured, same  # noqa: E402
+from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, tasks, toy_config, toy_inputs  # noqa: E402
 
 from bottega.app.report_training import training_page  # noqa: E402

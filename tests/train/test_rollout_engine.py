@@ -18,8 +18,8 @@ httpx = pytest.importorskip("httpx")
 
 from answering_server import GlooGroup  # noqa: E402
 from killed_run import counted  # noqa: E402
-from test_rl import EXACT, measured, same, weights  # noqa: E402
-from tiny import one_thread  # noqa: E402, F401
+from test_rl import EXACT, measured, same  # noqa: E402
+from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import toy_config, toy_inputs  # noqa: E402
 
 from bottega.backbone import token_servers  # noqa: E402

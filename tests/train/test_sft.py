@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny import one_thread, saved_tiny  # noqa: E402, F401
+from tiny import one_thread, saved_tiny, weights  # noqa: E402, F401
 from typer.testing import CliRunner  # noqa: E402
 
 from bottega.backbone.chat import Message, Sampling, TokenRequest  # noqa: E402
@@ -65,12 +65,6 @@ def figures(folder: Path) -> dict[str, dict[str, float]]:
     assert len({event.key for event in told}) == len(told), "a step was told twice"
     clocked = ("tokens_per_second", "waited")
     return {event.key: {name: value for name, value in event.values.items() if name not in clocked} for event in told}
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model" / "model.safetensors")
 
 
 def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, list[str]], tmp_path: Path) -> None:

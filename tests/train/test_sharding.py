@@ -7,13 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny import one_thread, random_rows, saved_tiny, tiny_llama  # noqa: E402, F401
+from tiny import one_thread, random_rows, saved_tiny, tiny_llama, weights  # noqa: E402, F401
 from typer.testing import CliRunner  # noqa: E402
 
 from bottega.app.training_command import sft_app  # noqa: E402
@@ -133,12 +132,6 @@ def assert_alike(one: dict[str, dict[str, float]], other: dict[str, dict[str, fl
     assert one.keys() == other.keys()
     for key, values in one.items():
         assert values == pytest.approx(other[key], rel=rel, abs=1e-6), key
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model" / "model.safetensors")
 
 
 @pytest.mark.rotates

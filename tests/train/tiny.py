@@ -74,3 +74,10 @@ def random_rows(count: int, seed: int = 0, longest: int = 20) -> list[TrainRow]:
 
 def gradients(model: Any) -> dict[str, Any]:
     return {name: value.grad.clone() for name, value in model.named_parameters() if value.grad is not None}
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    """Of the model that a run has left."""
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model" / "model.safetensors")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import types
 
 import pytest
 import torch
+from executed import executed
 
 from bottega.compiler.library.cpp.source import cpp_parts, with_functions, without_functions
 from bottega.compiler.link import linked
@@ -34,16 +34,10 @@ ANSWER = (
 )
 
 
-def run(source: str) -> types.ModuleType:
-    made = types.ModuleType("answer")
-    exec(compile(source, "answer", "exec"), made.__dict__)
-    return made
-
-
 def test_a_kernel_gets_its_functions_and_computes() -> None:
     whole = linked(ANSWER, TASK)
     x = torch.randn(500)
-    torch.testing.assert_close(run(whole).ModelNew()(x), torch.softmax(x, 0))
+    torch.testing.assert_close(executed(whole).ModelNew()(x), torch.softmax(x, 0))
     assert linked(whole, TASK) == whole
     assert stripped(whole, TASK) == ANSWER and stripped(ANSWER, TASK) == ANSWER
 
@@ -51,7 +45,7 @@ def test_a_kernel_gets_its_functions_and_computes() -> None:
 def test_a_source_that_has_a_name_or_is_several_strings() -> None:
     named = ANSWER.replace("library = cpp(", "SOURCE = (").replace('""")\n', '""")\nlibrary = cpp(SOURCE)\n', 1)
     x = torch.randn(40)
-    torch.testing.assert_close(run(linked(named, TASK)).ModelNew()(x), torch.softmax(x, 0))
+    torch.testing.assert_close(executed(linked(named, TASK)).ModelNew()(x), torch.softmax(x, 0))
     for odd in (
         named + "SOURCE = 3\n",
         ANSWER.replace('cpp(r"""', 'cpp("//" r"""'),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import math
-import types
 from pathlib import Path
 
 import pytest
 import torch
+from executed import executed
 
 from bottega.compiler.library.index import KernelLibraryError, kernel_library
 from bottega.compiler.library.insert import with_library_functions, without_library_functions
@@ -51,12 +51,6 @@ ROWS = "import torch\n\n\ndef twice(x):\n    return torch.mul(softmax(x), 2)\n"
 NONE: frozenset[str] = frozenset()
 
 
-def run(source: str) -> types.ModuleType:
-    made = types.ModuleType("answer")
-    exec(compile(source, "answer", "exec"), made.__dict__)
-    return made
-
-
 def expected(x: torch.Tensor) -> torch.Tensor:
     return x * (x.shape[-1] + 4) * 8 + math.pi
 
@@ -64,16 +58,16 @@ def expected(x: torch.Tensor) -> torch.Tensor:
 def test_a_part_comes_with_all_it_needs_and_nothing_else() -> None:
     whole = with_library_functions(ROWS, NONE, SMALL)
     x = torch.randn(2, 3)
-    torch.testing.assert_close(run(whole).twice(x), 2 * expected(x))
+    torch.testing.assert_close(executed(whole).twice(x), 2 * expected(x))
     names = [name for node in ast.parse(whole).body for name in [getattr(node, "name", None)] if name]
     assert sorted(names[:-1]) == ["row_step", "softmax", "width_of"] and names[-1] == "twice"
-    assert "bottega" not in whole and "# the ratio" in whole and "nn" not in run(whole).__dict__
+    assert "bottega" not in whole and "# the ratio" in whole and "nn" not in executed(whole).__dict__
     assert with_library_functions(whole, NONE, SMALL) == whole
     assert without_library_functions(whole, NONE, SMALL) == ROWS
 
 
 def test_a_class_stands_before_the_one_that_inherits_it() -> None:
-    made = run(with_library_functions("class Mine(Softmax):\n    pass\n", NONE, SMALL))
+    made = executed(with_library_functions("class Mine(Softmax):\n    pass\n", NONE, SMALL))
     x = torch.randn(2, 3)
     torch.testing.assert_close(made.Mine(-1)(x), torch.relu(expected(x)))
 
@@ -94,9 +88,9 @@ def test_a_class_stands_before_the_one_that_inherits_it() -> None:
 )
 def test_names_of_the_answer_keep_their_meaning_and_the_part_its_own(own: str) -> None:
     answer = ROWS.replace("def twice", f"{own}\n\ndef twice")
-    alone = run(own if "torch" not in own else f"import torch\n{own}")
+    alone = executed(own if "torch" not in own else f"import torch\n{own}")
     whole = with_library_functions(answer, NONE, SMALL)
-    made, x = run(whole), torch.randn(2, 3)
+    made, x = executed(whole), torch.randn(2, 3)
     torch.testing.assert_close(made.twice(x), 2 * expected(x))
     for name, value in vars(alone).items():
         if not name.startswith("__") and not callable(value):
@@ -105,7 +99,7 @@ def test_names_of_the_answer_keep_their_meaning_and_the_part_its_own(own: str) -
         assert made.width_of(*([x] if "(x)" in own else [])) in ("mine", 1)
     assert with_library_functions(whole, NONE, SMALL) == whole
     back = with_library_functions(without_library_functions(whole, NONE, SMALL), NONE, SMALL)
-    torch.testing.assert_close(run(back).twice(x), 2 * expected(x))
+    torch.testing.assert_close(executed(back).twice(x), 2 * expected(x))
 
 
 @pytest.mark.parametrize(
@@ -149,8 +143,8 @@ def test_definitions_that_differ_stay() -> None:
         assert changed != whole
         short = without_library_functions(changed, NONE, SMALL)
         assert (
-            run(with_library_functions(short, NONE, SMALL)).twice(torch.ones(2)).tolist()
-            == run(changed).twice(torch.ones(2)).tolist()
+            executed(with_library_functions(short, NONE, SMALL)).twice(torch.ones(2)).tolist()
+            == executed(changed).twice(torch.ones(2)).tolist()
         )
         assert change[1] in short
     assert without_library_functions(whole, frozenset({"softmax"}), SMALL) == whole
