@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from app.command_line import as_a_process, in_this_process
 
+from bottega.app import cli
+
 TASK = """
 import torch
 import torch.nn as nn
@@ -265,6 +267,20 @@ def test_export_to_a_place_that_cannot_be_written_exits_two(folder: Path) -> Non
     told = in_this_process("export", folder / "honest.py", "--output", folder / "no" / "such" / "folder.py")
     assert told.returncode == 2
     assert told.stderr.startswith("bottega: ")
+
+
+def test_what_a_disk_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused() -> None:
+        raise OSError(30, "Read-only file system", "runs/mine")
+
+    monkeypatch.setattr(cli, "app", refused)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    told = capsys.readouterr().err.split()
+    assert " ".join(told).startswith("bottega: runs/mine: Read-only file system; make room or name another place")
+    monkeypatch.setattr(cli, "app", lambda: int("a defect"))
+    with pytest.raises(ValueError, match="a defect"):
+        cli.main()
 
 
 def test_no_arguments_shows_the_help() -> None:

@@ -20,7 +20,9 @@ from bottega.data.parallel import ExampleJob, ProcessMap
 def test_processes_do_not_outlive_a_killed_one_nor_leave_semaphores() -> None:
     asking = "import test_parallel; test_parallel.ask_and_die()"
     here = Path(__file__).parent
-    killed = subprocess.run([sys.executable, "-c", asking], cwd=here, stdout=subprocess.PIPE, text=True, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", asking], cwd=here, stdout=subprocess.PIPE, text=True, check=False, timeout=120
+    )  # who outlives it holds the pipe
     assert killed.returncode == -signal.SIGKILL
     worker, semaphores = killed.stdout.split()
     assert semaphores == "0"

@@ -241,6 +241,11 @@ def test_a_kernel_that_works_only_while_it_is_sampled_has_the_share_of_its_timed
     assert in_timed_calls(sampled(alone, 400), sampled(own, samples), 1e6, 1e6).share == told
 
 
+def test_thousands_of_samples_of_a_slow_call_are_compared_too() -> None:
+    assert in_timed_calls(sampled(360, 400), sampled(18_000, 20_000), 1e6, 1e6).share == 0.9
+    assert in_timed_calls(sampled(360, 400), sampled(2_000, 20_000), 1e6, 1e6).share == 0.1
+
+
 def test_where_rounds_have_too_few_samples_calls_of_another_length_say_nothing() -> None:
     most, few = sampled(90, 100), sampled(2, 3)
     assert in_timed_calls(most, few, 1.1e6, 1e6).share == 0.9

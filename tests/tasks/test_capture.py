@@ -96,6 +96,12 @@ def test_what_cannot_be_written_down_says_why() -> None:
     with pytest.raises(TaskError, match="cannot be written down"):
         task_of_call(module, (torch.ones(1),), {})
 
+    class Hidden(nn.GELU):
+        pass
+
+    with pytest.raises(TaskError, match=r"Hidden is defined inside of a function.*top of its file"):
+        task_of_call(nn.Sequential(Hidden()), (torch.ones(1),), {})
+
 
 @torch.no_grad()
 def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from errno import EACCES, EDQUOT, EFBIG, EISDIR, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -126,14 +127,26 @@ def _options(
 ) -> None: ...
 
 
+_OF_THE_DISK = {ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR, EISDIR, ENAMETOOLONG}
+"""Errors that say nothing of Bottega; most are told by whoever met them, in better words."""
+
+
+def _end(reason: str) -> NoReturn:
+    say(f"bottega: {reason}", err=True)
+    if {"--json", "json=true"} & set(sys.argv):  # whoever reads JSON reads the reason as JSON too
+        print_json({"error": reason})
+    raise SystemExit(2) from None
+
+
 def main() -> None:
     try:
         app()
     except BottegaError as error:
-        say(f"bottega: {error}", err=True)
-        if {"--json", "json=true"} & set(sys.argv):  # whoever reads JSON reads the reason as JSON too
-            print_json({"error": str(error)})
-        raise SystemExit(2) from None
+        _end(str(error))
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        _end(f"{error.filename or 'a file'}: {error.strerror}; make room or name another place, and run it again")
     except KeyboardInterrupt:
         say("bottega: interrupted", err=True)
         raise SystemExit(130) from None

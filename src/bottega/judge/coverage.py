@@ -150,8 +150,12 @@ def in_timed_calls(coverage: Coverage, rounds: Coverage, sampled_ns: float, time
 
 
 def _at_most(found: int, samples: int, share: float) -> float:
-    """How likely so few of the samples are, or fewer, at this share."""
-    return sum(math.comb(samples, count) * share**count * (1 - share) ** (samples - count) for count in range(found + 1))
+    """How likely so few of the samples are, or fewer, at this share. By logarithms: a slow call has thousands of samples."""
+    if not 0 < share < 1:
+        return float(share <= 0 or found >= samples)
+    ways = [math.lgamma(samples + 1) - math.lgamma(n + 1) - math.lgamma(samples - n + 1) for n in range(found + 1)]
+    logs = (way + n * math.log(share) + (samples - n) * math.log1p(-share) for n, way in enumerate(ways))
+    return min(1.0, math.fsum(map(math.exp, logs)))
 
 
 def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:

@@ -103,6 +103,10 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
     """Raises `TaskError` with the reason where module or call cannot be told in a text."""
     kind = type(module)
     label = name or kind.__name__
+    if hidden := [type(part).__qualname__ for part in module.modules() if "<locals>" in type(part).__qualname__]:
+        raise TaskError(
+            f"{label}: the class {hidden[0]} is defined inside of a function, where no other process finds it; move it to the top of its file"
+        )
     try:
         data = _structure(module)
         given = {key: value for key, value in options.items() if value is not None}
