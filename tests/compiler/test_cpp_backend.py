@@ -186,7 +186,7 @@ def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
     _check(source, ALL, 5)
     _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "lines[k * HIGH + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "side[first * depth + k * HIGH + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf")])

@@ -6,6 +6,7 @@ from executed import executed
 from modules_in_cpp import module
 
 from bottega.compiler.backends.cpp import PASSES, write
+from bottega.compiler.kernel import Map
 from bottega.compiler.planner_passes import PASSES as PLANNER
 from bottega.compiler.step_compiler import lower_task
 from bottega.core.task import Task
@@ -69,3 +70,15 @@ def test_what_an_input_held_before_is_returned_as_it_was() -> None:
 )
 def test_inputs_that_are_read_elsewhere_are_copied_to(body: str) -> None:
     _agree(module(body, INPUTS, "x, y"))
+
+
+def test_a_recurrence_that_is_written_out_does_not_become_one_expression() -> None:
+    chain = "y"
+    for step in range(12):
+        chain = f"(s{step} := {chain} * 0.5 + x[{step}])"
+    source = module(
+        f"torch.stack([{chain}, {', '.join(f's{step}' for step in range(12))}])", "torch.randn(12, 40), torch.randn(40)", "x, y"
+    )
+    plan = lower_task(Task(source, "module"), with_library=False).plan(ALL)
+    stores = [len(kernel.stores) for kernel in plan.kernels if isinstance(kernel, Map)]
+    assert 1 < max(stores) <= 4

@@ -14,6 +14,8 @@ from bottega.compiler.planner_passes import SHARED_RESULTS, is_ours
 
 FEW_ROWS, LONG_ROW = 512, 8192
 """Below so many rows of at least this length, a program for each row leaves the device idle."""
+MOST_STORES = 4
+"""Of a map that stores on the way what others read. A recurrence that is written out step by step would else become one expression."""
 EXPENSIVE = frozenset(
     (
         "exp",
@@ -77,7 +79,7 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
 def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
     """A map whose result others read too, computed and stored by a program over the same rows, or by another map over the same elements."""
     joins = isinstance(consumer, RowProgram) and "fuse_rows" in passes
-    joins |= isinstance(consumer, Map) and SHARED_RESULTS in passes
+    joins |= isinstance(consumer, Map) and SHARED_RESULTS in passes and len(consumer.stores) < MOST_STORES
     if not joins or not _worth_inlining(producer, consumer, buffer):
         return None
     return fusion.carry(producer, consumer, buffer)  # type: ignore[arg-type]

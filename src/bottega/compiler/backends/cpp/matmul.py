@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, indent, nest, region
+from bottega.compiler.backends.cpp.loop_text import block, collapse, head, indent, nest, region
 from bottega.compiler.backends.cpp.map import pointers, stores, tabled, tail
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
@@ -191,7 +191,7 @@ def _packed(o: Operands) -> list[str]:
     function = o.function
     function.prelude.add("vector", VECTOR)
     function.prelude.add("panel", PANEL)
-    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines")
+    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines", "side")
     n = {name: function.fresh(name, f"{name}_") for name in wishes}
     n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
     row, column, depth = o.row, o.column, o.depth
@@ -215,15 +215,12 @@ def _packed(o: Operands) -> list[str]:
         f"const {_memory(o)}* {n['lines']}[HIGH];",
         f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
     ]
-    copied = [  # rows that lie across memory, side by side as the tile reads them
-        head(depth),
-        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
-        f"    {n['lines']}[{depth.index} * HIGH + {n['m']}] = {o.element(o.left, row=clamped)};",
-    ]
+    if across:
+        pointed = [f"const float* {n['lines']} = {n['side']} + {n['first']} * {depth.size};"]
     tile = [
         start,
         f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
-        *([] if across else pointed),
+        *pointed,
         f"vec {n['sum']}[HIGH][ACROSS] = {{}};",
         head(depth) + " {",
         "  #pragma GCC unroll 6",
@@ -249,20 +246,27 @@ def _packed(o: Operands) -> list[str]:
         [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
     )  # few panels stay in the cache, and rows are read once
     work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
-    threads = "#pragma omp for collapse(2) schedule(static)"
-    own: list[str] = []
-    if across:
-        own = [f"std::vector<float> {n['lines']}(HIGH * {depth.size});"]
-        threads = "#pragma omp for schedule(static)"
-        work = braced([rows.removesuffix(" {")], [*copied, f"{panels} {{", *(indent(line, 1) for line in tile), "}"])
     declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
+    rest = f" + ({row.size} + HIGH) * {depth.size} / LANES + 1" if across else ""
     memory = [
-        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS);",
+        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS{rest});",
         f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
     ]
+    if across:  # rows that lie across memory, side by side as a tile reads them
+        memory.append(f"float* const {n['side']} = {n['pack']} + {n['panels']} * {depth.size} * BROAD;")
+        inside = [
+            indent(head(depth), 1),
+            f"    for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
+            f"      {n['side']}[{n['first']} * {depth.size} + {depth.index} * HIGH + {n['m']}] = {o.element(o.left, row=clamped)};",
+        ]
+        fill = [rows, *inside, "}", "#pragma omp for schedule(static)", *fill]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
-        inside = [*memory, *own, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *nest(o.batch, [*fill, *work])]
+        inside = [
+            *memory,
+            f"#pragma omp for{collapse(len(o.batch))} schedule(static)",
+            *nest(o.batch, [*(line for line in fill if "#pragma" not in line), *work]),
+        ]
         return [*declared, *region("#pragma omp parallel", inside)]
-    shared = [*own, "#pragma omp for schedule(static)", *fill, threads, *work]
+    shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
     return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]
