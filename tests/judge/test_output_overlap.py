@@ -7,13 +7,13 @@ import itertools
 import pytest
 import torch
 
-from bottega.judge.output_overlap import Place, any_overlap
+from bottega.judge.output_overlap import TensorPlace, any_overlap
 
 BUFFER = torch.empty(6, 8, 10)
 
 
-def places(*tensors: torch.Tensor) -> list[Place]:
-    return [Place(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype.itemsize) for t in tensors]
+def places(*tensors: torch.Tensor) -> list[TensorPlace]:
+    return [TensorPlace(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype.itemsize) for t in tensors]
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_as_a_count_of_elements_says() -> None:
 
 def test_what_a_hostile_process_says_takes_no_time() -> None:
     primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
-    tangled = [Place(at, (9,) * 10, tuple(p * 8191 for p in primes), 1) for at in range(64)]
-    any_overlap([*tangled, Place(1 << 62, (1 << 40,), (1 << 40,), 4), Place(1, (1 << 60,), (1,), 4)])
+    tangled = [TensorPlace(at, (9,) * 10, tuple(p * 8191 for p in primes), 1) for at in range(64)]
+    any_overlap([*tangled, TensorPlace(1 << 62, (1 << 40,), (1 << 40,), 4), TensorPlace(1, (1 << 60,), (1,), 4)])

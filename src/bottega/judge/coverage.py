@@ -141,6 +141,7 @@ def in_timed_calls(coverage: Coverage, rounds: Coverage, sampled_ns: float, time
             method = f"samples of timed rounds; calls that are only sampled have a share of {coverage.share:.2f}"
             share = round(rounds.own_samples / rounds.samples, 4)
             return replace(rounds, share=share, method=method, samples=None)  # few, and sure by the difference
+        coverage = replace(coverage, method=f"{coverage.method}; {rounds.own_samples} of {rounds.samples} in timed rounds")
         if rounds.share is not None:
             return coverage
     if sampled_ns > OTHER_CALLS * timed_ns + OTHER_CALLS_NS:

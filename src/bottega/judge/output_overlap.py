@@ -15,7 +15,7 @@ MOST_STEPS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where a tensor lies."""
 
     address: int
@@ -30,7 +30,7 @@ class Place:
         return self.address + self.width * (1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride)))
 
 
-def any_overlap(places: Sequence[Place]) -> bool:
+def any_overlap(places: Sequence[TensorPlace]) -> bool:
     there = [each for each in places[:MOST_OUTPUTS] if 0 not in each.shape and len(each.shape) == len(each.stride)]
     search = _Search()
     return any(search.overlap(one, two) for one, two in combinations(there, 2))
@@ -47,7 +47,7 @@ class _Search:
         self.highest: list[int] = []
         """What the terms from a place on can add."""
 
-    def overlap(self, one: Place, two: Place) -> bool:
+    def overlap(self, one: TensorPlace, two: TensorPlace) -> bool:
         if one.end <= two.address or two.end <= one.address:
             return False
         terms = [(one.width * step, size - 1) for size, step in zip(one.shape, one.stride)]

@@ -24,7 +24,7 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.output_overlap import Place, any_overlap
+from bottega.judge.output_overlap import TensorPlace, any_overlap
 from bottega.judge.output_presence import OutputPresence, Places, claimed_places
 from bottega.judge.poison import Poison
 from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
@@ -365,4 +365,4 @@ def _use_cores(runners: Iterable[Runner], everywhere: bool) -> None:
 def _overlap(where: Places | None, specs: Sequence[TensorSpec]) -> bool:
     """Whether outputs at these places, as a worker claims them, share memory."""
     claimed = zip(where or (), specs)
-    return any_overlap([Place(at, spec.shape, strides, spec.torch_dtype.itemsize) for (at, strides), spec in claimed])
+    return any_overlap([TensorPlace(at, spec.shape, strides, spec.torch_dtype.itemsize) for (at, strides), spec in claimed])

@@ -28,7 +28,7 @@ from bottega.judge.library_operators import operator_rows
 from bottega.judge.machine_code import vector_instructions
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
-from bottega.judge.output_overlap import Place, any_overlap
+from bottega.judge.output_overlap import TensorPlace, any_overlap
 from bottega.judge.tensor_transport import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed
 
@@ -262,7 +262,7 @@ class Worker(ModuleHost):
 
 
 def _share_memory(tensors: list[torch.Tensor]) -> bool:
-    return any_overlap([Place(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype.itemsize) for t in tensors])
+    return any_overlap([TensorPlace(t.data_ptr(), tuple(t.shape), tuple(t.stride()), t.dtype.itemsize) for t in tensors])
 
 
 def _parts(result: Any) -> tuple[Any, list[torch.Tensor]]:
