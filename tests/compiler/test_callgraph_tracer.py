@@ -109,7 +109,7 @@ def test_a_task_that_breaks_its_sandbox_has_no_callgraph_and_the_next_one_has(
         ("import torch\ntorch.set_default_dtype(torch.float64)", " float64"),
         ("import torch\ntorch.relu = torch.sigmoid\nimport bottega.compiler.callgraph_recorder as s\ns.MOST_CALLS = 0\ns.record = None", None),
         (FORGED + "import threading, time\ndef late():\n    time.sleep(0.2)\n    while True:\n        "
-         + EVERYWHERE.replace("\n", DEEPER) + "\nthreading.Thread(target=late, daemon=True).start()", ""),
+         + EVERYWHERE.replace("\n", DEEPER) + "\nthreading.Thread(target=late, daemon=True).start()", None),
         pytest.param(FORGED + "import time\nif os.fork() == 0:\n    while True:\n        time.sleep(0.01)\n        "
                      + EVERYWHERE.replace("\n", DEEPER), None, marks=pytest.mark.slow),
     ],

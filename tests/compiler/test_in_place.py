@@ -82,3 +82,12 @@ def test_a_recurrence_that_is_written_out_does_not_become_one_expression() -> No
     plan = lower_task(Task(source, "module"), with_library=False).plan(ALL)
     stores = [len(kernel.stores) for kernel in plan.kernels if isinstance(kernel, Map)]
     assert 1 < max(stores) <= 4
+
+
+@pytest.mark.parametrize(
+    "body", ["[z := torch.relu(x) + y, z.clone()]", "[z := torch.relu(x), z.clone(), z.clone()]", "[x.clone(), x + y]"]
+)
+def test_a_copy_that_is_returned_beside_the_original_has_memory_of_its_own(body: str) -> None:
+    _, inputs, got = _agree(module(body, INPUTS, "x, y"))
+    places = [value.data_ptr() for value in (*got, *inputs)]
+    assert len(set(places)) == len(places)

@@ -187,7 +187,7 @@ def toy_inputs(folder: Path, judge: ToyJudge | None = None) -> Callable[[Config]
 
     @contextmanager
     def opened(config: Config) -> Iterator[RlInputs]:
-        plain = toy_loaded(config.data.seed, config.data.longest)
+        plain = toy_loaded(config.data.seed, max(64, config.data.longest))
         yield RlInputs(
             loaded=adapted(plain, config.model.lora.rank) if config.model.lora else plain,
             tasks=tasks(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -69,6 +70,7 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
                     scope, scope.statements[before:], call_texts
                 )
     over = frozenset(name for name, _ in graph.changed)
+    _keep_copies(scope, graph)
     returned = _returned(scope, graph.returned, over)
     names = tuple(name for name, _ in graph.inputs)
     changed = tuple((name, _returned(scope, value, over)) for name, value in graph.changed)
@@ -135,6 +137,19 @@ def _is_dense(spec: Spec) -> bool:
     order = sorted(range(len(spec.shape)), key=lambda axis: (-spec.strides[axis], -spec.shape[axis]))
     shape = tuple(spec.shape[axis] for axis in order)
     return View("", shape, tuple(spec.strides[axis] for axis in order)).contiguous
+
+
+def _keep_copies(scope: LoweringScope, graph: Graph) -> None:
+    """A clone that is returned beside what it was made of, or of an input, has memory of its own; elsewhere it is what it was made of."""
+    names = [value.name for value in tree_leaves(graph.returned) if isinstance(value, Ref)]
+    held = Counter(scope.tensor(Ref(name)).view.buffer for name in dict.fromkeys(names))
+    for node in graph.nodes:
+        if node.operator != "clone" or node.name not in names:
+            continue
+        tensor = scope.tensor(Ref(node.name))
+        buffer = scope.buffers.get(tensor.view.buffer)
+        if held[tensor.view.buffer] > 1 or (buffer is not None and buffer.kind != "result"):
+            scope.values[node.name] = scope.copied(tensor)
 
 
 def _returned(scope: LoweringScope, value: Any, over: Collection[str]) -> Any:
