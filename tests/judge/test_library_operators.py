@@ -37,6 +37,10 @@ def test_views_and_fresh_memory_are_no_work() -> None:
     assert not names(lambda: (INPUT.t().view(1024, 64)[3:5], torch.empty(5), torch.empty_like(INPUT), INPUT.new_empty(3)))
 
 
+def test_a_product_over_leading_dimensions_leaves_nothing_beside_it() -> None:
+    assert names(lambda: INPUT.view(4, 16, 1024) @ WEIGHT) == {"mm"}
+
+
 def test_other_operators_are_seen() -> None:
     assert names(lambda: (torch.relu_(INPUT @ WEIGHT), INPUT.clone(), torch.cat([INPUT, INPUT]))) >= {"relu_", "clone", "cat"}
 

@@ -54,9 +54,9 @@ PRODUCTS = frozenset(
     )
 )
 """The same on a CPU, by torch's operators. None that does anything beside the product, such as `_addmm_activation`."""
-LITTLE_BESIDE = 0.05
-"""Of the reference's time: where its products leave no more, own kernels may take too little to be seen. Whoever forges which operators it uses
-gains no more than this."""
+LITTLE_BESIDE = 0.25
+"""Of the reference's time, most of it to begin an operator where tensors are small: where its products leave no more, own kernels may take too
+little to be seen. Whoever forges which operators it uses leaves no more than this to the library unseen."""
 MOST_LEFT_OVER = 0.25
 """Of the reference's time outside of such products: what a candidate may leave to the library there and still have replaced it."""
 MOST_NAMES = 64

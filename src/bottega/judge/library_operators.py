@@ -15,7 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CALLS = 3
-_ALLOCATIONS = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "detach", "resize_")
+_NO_WORK = (
+    *("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "detach", "resize_"),
+    *("_unsafe_view", "_reshape_alias"),  # views that torch does not declare as such
+)
 
 Row = list[Any]
 """Name, microseconds a call, uses a call: as rows of a GPU's profile."""
@@ -43,7 +46,7 @@ class OperatorRecorder(TorchDispatchMode):
         result = function(*arguments, **(keywords or {}))
         took = time.perf_counter_ns() - begun
         name = function._schema.name.removeprefix("aten::")
-        if name not in _ALLOCATIONS and not _is_view(function) and _has_elements(result):
+        if name not in _NO_WORK and not _is_view(function) and _has_elements(result):
             self.nanoseconds[name] += took
             self.uses[name] += 1
         return result
