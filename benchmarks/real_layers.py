@@ -1,17 +1,21 @@
 """Layers of installed packages at the shapes of real checkpoints, as tasks: bf16, random weights.
 
-Each is written as somebody would wrap it: the package's class, built with the checkpoint's configuration, and a `forward` that calls it. The small
-sizes give the same layer in a shape that Triton's interpreter runs on a CPU.
+Each is written as somebody would wrap it: the package's class, built with the checkpoint's configuration, and a `forward` that calls it. A laptop
+has the checkpoint's widths and few tokens; the small sizes give the same layer in a shape that Triton's interpreter runs on a CPU.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from typing import Literal
 
 from bottega.core.task import Task
 
 Sizes = dict[str, int]
+Size = Literal["full", "laptop", "small"]
+FEW_TOKENS, SOME_TOKENS = 32, 256
+"""On a laptop, of layers with products and of those without."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,14 @@ class Layer:
     def package(self) -> str:
         return self.imports.split()[1].split(".")[0]
 
-    def task(self, small: bool = False) -> Task:
-        source = f"""{self._module("Model", self.build, self.call, small)}
+    def sizes(self, size: Size) -> Sizes:
+        if size == "laptop":
+            most = {"B": 1, "T": FEW_TOKENS if "HIDDEN" in self.full else SOME_TOKENS}
+            return {key: min(value, most.get(key, value)) for key, value in self.full.items()}
+        return self.full if size == "full" else self.small
+
+    def task(self, size: Size = "full") -> Task:
+        source = f"""{self._module("Model", self.build, self.call, size)}
 
 def get_inputs():
     return [{", ".join(self.inputs.values())}]
@@ -44,17 +54,17 @@ def get_init_inputs():
 """
         return Task(source, self.name).validate()
 
-    def liger(self, small: bool = False) -> str:
+    def liger(self, size: Size = "full") -> str:
         """The same layer with the class or function of Liger-Kernel that its authors put in the place of this one; empty where there is none."""
         if self.name not in LIGER:
             return ""
         build, call = LIGER[self.name]
         return self._module(
-            "ModelNew", build or self.build, call or self.call, small, "import liger_kernel.transformers as liger\n"
+            "ModelNew", build or self.build, call or self.call, size, "import liger_kernel.transformers as liger\n"
         )
 
-    def _module(self, name: str, build: str, call: str, small: bool, imports: str = "") -> str:
-        sizes = self.small if small else self.full
+    def _module(self, name: str, build: str, call: str, size: Size, imports: str = "") -> str:
+        sizes = self.sizes(size)
         names, values = ", ".join(sizes), ", ".join(map(str, sizes.values()))
         return f"""import torch
 import torch.nn as nn

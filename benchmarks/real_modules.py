@@ -2,7 +2,7 @@
 against eager, torch.compile and max-autotune, and beside Liger-Kernel where that is installed and has the layer. No model is involved.
 
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
-    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --small
+    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
 
 A GPU may be lent for minutes. So drafts and verdicts are kept in FOLDER as they come, the same command goes on from there, and drafts may be
 written before, on a machine without a GPU:
@@ -10,7 +10,7 @@ written before, on a machine without a GPU:
     PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
 
-`--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--small` takes sizes that a laptop runs.
+`--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--size laptop` takes few tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Annotated, Any
 
 import typer
 from figure import Device, Workers, where
-from real_layers import Layer, installed_layers
+from real_layers import Layer, Size, installed_layers
 
 from bottega.core.errors import BottegaError
 from bottega.core.verdict import BEST, Verdict
@@ -52,7 +52,7 @@ Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at m
 Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
 Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas.")]
 Dtype = Annotated[str, typer.Option(help="Of weights and inputs; laptops have float32.")]
-Small = Annotated[bool, typer.Option("--small", help="Sizes for an interpreter or a laptop.")]
+Shape = Annotated[Size, typer.Option(help="Of the checkpoint, with few tokens, or for an interpreter.")]
 Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
 
 
@@ -63,12 +63,12 @@ def write(
     drafts: Count = 3,
     limit: Limit = 0,
     only: Only = "",
-    small: Small = False,
+    size: Shape = "full",
     dtype: Dtype = "bfloat16",
     processes: Processes = 12,
 ) -> None:
     """Write the drafts. Needs no GPU."""
-    _written(folder, _chosen(limit, only, dtype), language, drafts, small, processes)
+    _written(folder, _chosen(limit, only, dtype), language, drafts, size, processes)
 
 
 @app.command()
@@ -79,7 +79,7 @@ def run(
     drafts: Count = 3,
     limit: Limit = 0,
     only: Only = "",
-    small: Small = False,
+    size: Shape = "full",
     dtype: Dtype = "bfloat16",
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
     workers: Workers = 12,
@@ -89,7 +89,7 @@ def run(
 ) -> None:
     """Write what drafts are missing, judge them, and print the table."""
     begun, layers = time.monotonic(), _chosen(limit, only, dtype)
-    rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, small, processes)}
+    rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, size, processes)}
     known = {(row["layer"], row["draft"]) for row in _rows(folder / VERDICTS)}
     lock, names = threading.Lock(), parse_baselines(baselines)
 
@@ -99,7 +99,7 @@ def run(
     ):
 
         def judged(layer: Layer) -> None:
-            task, peer = layer.task(small), layer.liger(small) if importlib.util.find_spec("liger_kernel") else ""
+            task, peer = layer.task(size), layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
             candidates = list(enumerate(rows[layer.name]["drafts"][:drafts]))
             candidates += [(-1, {"technique": LIGER, "source": peer})] if peer else []
             for number, draft in candidates:
@@ -198,7 +198,7 @@ def _chosen(limit: int, only: str, dtype: str) -> list[Layer]:
 
 
 def _written(
-    folder: Path, layers: Sequence[Layer], language: str, count: int, small: bool, processes: int
+    folder: Path, layers: Sequence[Layer], language: str, count: int, size: Size, processes: int
 ) -> list[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     known = {row["layer"]: row for row in _rows(folder / DRAFTS)}
@@ -210,7 +210,7 @@ def _written(
         async def one(layer: Layer) -> None:
             async with free:
                 begun = time.monotonic()
-                made = await CompilerDrafts(timeout=120.0).drafts(layer.task(small), language, count)
+                made = await CompilerDrafts(timeout=120.0).drafts(layer.task(size), language, count)
             row = {"layer": layer.name, "drafts": [each.to_json() for each in made.drafts], "refused": made.refused}
             known[layer.name] = row
             with open(folder / DRAFTS, "a", encoding="utf-8") as file:

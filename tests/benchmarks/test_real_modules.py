@@ -14,14 +14,14 @@ from bottega.compiler.step_compiler import StepCompiler
 def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:
     assert len(LAYERS) >= 30 and len({layer.name for layer in LAYERS}) == len(LAYERS)
     for layer in LAYERS:
-        assert layer.task().id != layer.task(small=True).id
+        assert len({layer.task(size).id for size in ("full", "small")}) == 2
 
 
 @pytest.mark.parametrize("name", ["llama_rotary", "bert_output"])
 def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
     pytest.importorskip("transformers")
     layer = next(layer for layer in LAYERS if layer.name == name)
-    steps = StepCompiler().build(layer.task(small=True), "triton").steps
+    steps = StepCompiler().build(layer.task("small"), "triton").steps
     assert any("bfloat16" in step.candidate.source and "@triton.jit" in step.candidate.source for step in steps)
 
 
@@ -29,7 +29,7 @@ def test_a_peer_has_the_parameters_of_the_layer_that_it_stands_for() -> None:
     pytest.importorskip("transformers")
     for name in LIGER:
         layer = next(layer for layer in LAYERS if layer.name == name)
-        assert "class ModelNew" in layer.liger(small=True)
+        assert "class ModelNew" in layer.liger("small")
         compile(layer.liger(), name, "exec")
     assert not LAYERS[-1].liger()
 

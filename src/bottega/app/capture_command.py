@@ -47,11 +47,22 @@ def capture_command(
     package = Path(__file__).parents[2]
     paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")]), str(package)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "BOTTEGA_CAPTURE": str(out.resolve())}
+    asked: list[int] = []
+    running: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, _: object) -> None:
+        """Or the program would go on alone, also where it has only just begun."""
+        asked.append(number)
+        if running is not None:
+            running.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
     try:
         running = subprocess.Popen([sys.executable if words[0] == "python" else words[0], *words[1:]], env=environment)
     except OSError as error:
         raise UsageError(f"{words[0]}: cannot be run: {error.strerror}") from None
-    signal.signal(signal.SIGTERM, lambda number, _: running.send_signal(number))  # or the program would go on alone
+    for number in asked:
+        running.send_signal(number)
     while True:
         try:
             code = running.wait()
