@@ -11,10 +11,12 @@ from real_modules import table
 from bottega.compiler.step_compiler import StepCompiler
 
 
-def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:
+def test_there_are_enough_layers_and_each_is_a_task_in_all_sizes() -> None:
     assert len(LAYERS) >= 30 and len({layer.name for layer in LAYERS}) == len(LAYERS)
     for layer in LAYERS:
-        assert len({layer.task(size).id for size in ("full", "small")}) == 2
+        full, laptop, small = (layer.task(size) for size in ("full", "laptop", "small"))
+        assert full.id != small.id != laptop.id
+        assert layer.sizes("laptop").keys() == layer.full.keys()
 
 
 @pytest.mark.parametrize("name", ["llama_rotary", "bert_output"])

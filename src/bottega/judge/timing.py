@@ -136,8 +136,20 @@ class TimingStage:
         ahead: list[InputSet],
         exactly: int = 0,
     ) -> Rounds:
+        context = self.run.context
         with self._sampling():
-            return self._run_rounds(chosen, accepted, options, ahead, exactly)
+            return run_rounds(
+                context.draw,
+                context.oracle,
+                chosen,
+                self.run.runner,
+                accepted,
+                settings=self.run.settings,
+                options=options,
+                ahead=ahead,
+                profile=context.profile,
+                exactly=exactly,
+            )
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
@@ -150,28 +162,6 @@ class TimingStage:
         control.sample_pause()
         yield
         merge_samples(self.run.samples, control.sample_stop())
-
-    def _run_rounds(
-        self,
-        chosen: dict[str, Runner],
-        accepted: dict[str, list[tuple[float, float]]],
-        options: CallOptions,
-        ahead: list[InputSet],
-        exactly: int,
-    ) -> Rounds:
-        context = self.run.context
-        return run_rounds(
-            context.draw,
-            context.oracle,
-            chosen,
-            self.run.runner,
-            accepted,
-            settings=self.run.settings,
-            options=options,
-            ahead=ahead,
-            profile=context.profile,
-            exactly=exactly,
-        )
 
     def _is_decided_by(self, rounds: Rounds) -> bool:
         """Whether an output was wrong in these rounds, or they ended before one counted."""
