@@ -253,7 +253,7 @@ def _run(module: Any, drawn: Any, kinds: list[Any] | None = None) -> list[torch.
 
 
 def _limit(precision: str, tensors: Iterable[torch.Tensor]) -> float:
-    return max(CLOSE[precision], *(CLOSE_IN.get(dtype, 0.0) for dtype in {tensor.dtype for tensor in tensors}))
+    return max([CLOSE[precision], *(CLOSE_IN.get(dtype, 0.0) for dtype in {tensor.dtype for tensor in tensors})])
 
 
 def _alike(expected: list[torch.Tensor], got: list[torch.Tensor], limit: float) -> bool:
