@@ -12,7 +12,7 @@ from judge.memory_holder import Holder
 from judge.pretend_gpu import PretendGpu
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import JudgeError
+from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.judge import memory_ledger
 from bottega.judge.judge import Judge
@@ -201,6 +201,27 @@ def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(
     assert verdict.correct, verdict.diagnosis
     assert admitting._pool.idle == []  # one that has the GPU alone is not kept
     assert sizes(admitting) == []
+
+
+@pytest.mark.rotates
+def test_a_task_that_runs_short_while_it_is_inspected_is_inspected_alone(
+    admitting: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission, alone = admitting._pool.admission, []
+    assert admission is not None
+    require_whole_gpu = admission.require_whole_gpu
+    monkeypatch.setattr(admission, "require_whole_gpu", lambda admitted: (alone.append(1), require_whole_gpu(admitted)))
+    short = f"""
+    made = torch.randn(64, 64)
+    import traceback
+    if type(made) is torch.Tensor and any(frame.name == "inspect_task" for frame in traceback.extract_stack()):
+        {NO_MEMORY}
+    return [made]
+"""
+    source = task().source.replace("    return [torch.randn(64, 64)]\n", short)
+    with pytest.raises(TaskError, match="does not fit the memory of the empty GPU"):
+        admitting.fitness(Task(source, name="short"))
+    assert alone == [1] and sizes(admitting) == []
 
 
 @pytest.mark.rotates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,23 @@ def test_a_kernel_that_leaves_work_behind_each_time_is_told(monkeypatch: pytest.
     assert evaluated(monkeypatch, QUIET)[1] == 1
 
 
+def beside(late_ms: int) -> Rounds:
+    """Rounds in which others had the device for so long after the baseline's calls."""
+    pair = TimedPair(4 * MILLISECOND, 3 * MILLISECOND, 2 * MILLISECOND, MILLISECOND, baseline_late=late_ms * MILLISECOND)
+    return Rounds(pairs={"eager": [pair] * 8})
+
+
+def test_rounds_beside_others_are_timed_again_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = evaluated(monkeypatch, beside(5), beside(0), alone_ms=2.9)
+    assert count == 2 and len(found["timing"]["eager"]["pairs"]) == 8
+    assert found["timing"]["eager"]["speedup"][1] > 2
+
+
+def test_where_others_stay_the_last_rounds_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = evaluated(monkeypatch, beside(5), beside(5), beside(5), alone_ms=2.5)
+    assert count == 3 and "3 ms beside the candidate and 2.5 ms without it" in found["timing"]["eager"]["beside"]
+
+
 def timed(*, hidden_ms: int) -> Rounds:
     outer = (2 + hidden_ms) * MILLISECOND
     return Rounds(pairs={"eager": [TimedPair(3 * MILLISECOND, 2 * MILLISECOND, MILLISECOND + outer, 2 * MILLISECOND)] * 8})
@@ -101,8 +119,8 @@ def test_a_clock_that_is_forged_each_time_is_told(monkeypatch: pytest.MonkeyPatc
 
 def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
     others = replace(BUSY, pairs={"eager": [TimedPair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
-    found, count = evaluated(monkeypatch, others)
-    assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]
+    found, count = evaluated(monkeypatch, others, others, others)
+    assert count == 3 and found["violations"] == [] and found["timing"]["eager"]["shared"]
 
 
 @pytest.mark.parametrize(("late_ns", "alone_ms", "faster"), [(400_000, 1.0, False), (0, 1.0, True), (400_000, 1.4, True)])
@@ -110,7 +128,7 @@ def test_what_others_take_from_the_baseline_on_a_gpu_earns_nothing(
     monkeypatch: pytest.MonkeyPatch, late_ns: int, alone_ms: float, faster: bool
 ) -> None:
     one = TimedPair(2_400_000, 1_400_000, 2_000_000, 1_000_000, held=MILLISECOND, baseline_late=late_ns)
-    found, _ = evaluated(monkeypatch, Rounds(pairs={"eager": [one] * 12, "compile": [one] * 12}), alone_ms=alone_ms)
+    found, _ = evaluated(monkeypatch, *[Rounds(pairs={"eager": [one] * 12, "compile": [one] * 12})] * 3, alone_ms=alone_ms)
     assert found["violations"] == []
     for row in found["timing"].values():
         assert (row["speedup"][1] > 1) is faster and ("beside" in row) is not faster
@@ -221,7 +239,7 @@ def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypat
         runners[2],  # type: ignore[arg-type]
         {"plain": []},
         settings=SimpleNamespace(rounds=(1, 2), quick=True, timing_seconds=9.0),  # type: ignore[arg-type]
-        options=None,  # type: ignore[arg-type]
+        options=SimpleNamespace(paused=nullcontext),  # type: ignore[arg-type]
         ahead=[],
         profile=profile,  # type: ignore[arg-type]
     )
@@ -236,6 +254,23 @@ class Recorded(Called):
         return CallRecord(
             2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=False, restrided=False, settle_ns=0, late_write=False
         )
+
+
+def noisy(ratio: float, apart: float) -> list[TimedPair]:
+    """Rounds of so much the speed, every other one off by a factor."""
+    pairs = []
+    for number in range(12):
+        mine, theirs = round(MILLISECOND / ratio * apart ** (number % 2)), round(MILLISECOND * apart ** (1 - number % 2))
+        pairs.append(TimedPair(theirs + 1000, theirs, mine + 1000, mine))
+    return pairs
+
+
+@pytest.mark.parametrize(("pairs", "late"), [(noisy(3.0, 1.0), True), (noisy(1.5, 20.0), False), (noisy(1.0, 20.0), True)])
+def test_there_is_more_time_while_a_ratio_far_from_one_is_open(pairs: list[TimedPair], late: bool) -> None:
+    settings: Any = SimpleNamespace(timing_seconds=1.0, floor=0.02)
+    assert not rounds._is_late([pairs], 0.9, settings, False)
+    assert rounds._is_late([pairs], 1.1, settings, False) is late
+    assert rounds._is_late([pairs], 4.1, settings, False)
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(3600.0, 16), (0.0, 1)])
@@ -255,7 +290,7 @@ def test_rounds_that_are_run_again_end_with_the_candidates_time(
         candidate,  # type: ignore[arg-type]
         {"plain": []},
         settings=SimpleNamespace(rounds=(8, 64), quick=True, timing_seconds=9.0),  # type: ignore[arg-type]
-        options=SimpleNamespace(deadline=lambda: time.monotonic() + seconds),  # type: ignore[arg-type]
+        options=SimpleNamespace(deadline=lambda: time.monotonic() + seconds, paused=nullcontext),  # type: ignore[arg-type]
         ahead=[],
         profile=SimpleNamespace(large=False),  # type: ignore[arg-type]
         exactly=16,

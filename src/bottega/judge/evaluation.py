@@ -89,7 +89,7 @@ class Evaluation:
         stages.mark("trials")
         if decided or not self.run.settings.timed:
             return
-        with self.run.budget.waiting():
+        with self.run.paused():
             self.run.found["unavailable"] = dict(self.run.context.await_baselines())
         with (
             self.run.budget.alone(self.run.context.lease),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -74,7 +74,12 @@ class EvaluationRun:
             timed=timed,
             yield_to_timer=no_op if timed or self.context.device == "cpu" else self.yield_to_timer,
             released=nullcontext if timed else lambda: self.budget.released(self.context.lease),
+            paused=self.paused,
         )
+
+    def paused(self) -> AbstractContextManager[None]:
+        """For what is not the candidate's work."""
+        return self.budget.paused(self.settings.task_timeout)
 
     def yield_to_timer(self) -> None:
         self.budget.yield_to_timer(self.context.lease, self.context.device_control.synchronize)

@@ -109,14 +109,28 @@ class Judge:
         settings = self._settings(None, options)
         cancellation = cancellation or Cancellation()
         with self._slots.taken():
-            session = self._open(task, settings, cancellation)
             try:
-                with cancellation.killing(session.kill):
-                    report = session.fitness()
-            except BaseException:
-                self._pool.drop(session)
-                raise
-            self._pool.hold(session)
+                return self._fitness(task, settings, cancellation)
+            except ShortOfMemory as short:  # beside others; none of them is to blame the task
+                assert self._pool.admission is not None
+                self._pool.admission.require_whole_gpu(short.admitted)
+            return self._fitness(task, settings, cancellation)
+
+    def _fitness(self, task: Task, settings: Settings, cancellation: Cancellation) -> dict[str, Any]:
+        session = self._open(task, settings, cancellation)
+        admitted = session.admitted
+        try:
+            with cancellation.killing(session.kill):
+                report = session.fitness()
+        except TaskError as error:
+            self._pool.drop(session)
+            if admitted is not None and not admitted.alone and out_of_memory(str(error)):
+                raise ShortOfMemory(str(error), admitted) from None
+            raise self._blamed(error, admitted) from None
+        except BaseException:
+            self._pool.drop(session)
+            raise
+        self._pool.hold(session)
         return report
 
     def ask(self, entry: str, label: str, *, cancellation: Cancellation | None = None, **arguments: Any) -> dict[str, Any]:

@@ -6,12 +6,14 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from statistics import median
 
 import torch
 
+from bottega.core.verdict import Outcome
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
@@ -22,7 +24,7 @@ from bottega.judge.output_comparison import index_text
 from bottega.judge.runner import Runner
 from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
-from bottega.judge.statistics import decided, narrow
+from bottega.judge.statistics import decided, narrow, speed_outcome
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.tensor_transport import flat
 from bottega.judge.trials import (
@@ -46,6 +48,8 @@ LOOK_ONE_IN = 5
 """Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 LARGE_FACTOR = 4
 """A round over gigabytes is mostly drawing and copying: in the time of a small one there would be no more than the fewest rounds."""
+FAR, FAR_FACTOR = 0.1, 4
+"""On a logarithmic scale, how far from 1 a ratio is worth more rounds while its interval holds 1; and so many times the usual seconds of them."""
 SHARE_OF_THE_REST = 0.5
 """Of the candidate's time that is left, spent on rounds which are run again: calls of seconds would meet their time limit there."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
@@ -95,7 +99,8 @@ def run_rounds(
     sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
-        inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+        with options.paused():
+            inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
         keep = keeps_outputs(candidate, profile)
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         this = _Round(runners, inputs, options, keep)
@@ -107,9 +112,10 @@ def run_rounds(
                 result.settles.setdefault(previous, []).append(records[name].settle_ns)
             previous = name
         sampled = most_sampled(candidate.device, settings.quick)
-        problem = inspect_outputs(
-            oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled
-        )
+        with options.paused():
+            problem = inspect_outputs(
+                oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled
+            )
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
@@ -144,7 +150,7 @@ def run_rounds(
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
-        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
+        late = counted >= fewest and _is_late(result.pairs.values(), time.monotonic() - begun, settings, profile.large)
         if late or (exactly and (counted >= exactly or (counted and time.monotonic() > latest))):
             break
         if looked or counted < next_look:
@@ -195,7 +201,8 @@ class _Round:
         if name not in self.records:
             wanted = self._expected if look else None
             runner, options = self.runners[name], self.options
-            self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
+            with nullcontext() if runner.name == "candidate" else options.paused():
+                self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
 
     def _expected(self) -> list[torch.Tensor]:
         """The outputs of the first baseline. If the candidate is called before it, it runs while the candidate is stopped in its call: a candidate
@@ -221,6 +228,19 @@ def timed_call(
         if runner.name == "candidate" or failure.kind not in ("died", "forged"):
             raise
         raise InvalidTask(f"the {runner.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
+
+
+def _is_late(timed: Iterable[list[TimedPair]], spent: float, settings: Settings, large: bool) -> bool:
+    """Whether the time for rounds is used up. There is more of it while some ratio is far from 1 and nobody can say on which side."""
+    seconds = settings.timing_seconds * (LARGE_FACTOR if large else 1)
+    if spent <= seconds:
+        return False
+    return spent > FAR_FACTOR * seconds or not any(_is_far_and_open(pairs, settings) for pairs in timed)
+
+
+def _is_far_and_open(pairs: list[TimedPair], settings: Settings) -> bool:
+    speedup = combine(pairs, settings.floor).speedup
+    return speedup.point > 0 and abs(math.log(speedup.point)) > FAR and speed_outcome(speedup) is Outcome.AMBIGUOUS
 
 
 def _enough(pairs: list[TimedPair], settings: Settings) -> bool:

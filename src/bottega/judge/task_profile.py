@@ -81,6 +81,7 @@ class TaskProfile:
         timed: bool = False,
         yield_to_timer: Callable[[], None] = no_op,
         released: Callable[[], AbstractContextManager[None]] = nullcontext,
+        paused: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> CallOptions:
         return CallOptions(
             precision=precision,
@@ -95,6 +96,7 @@ class TaskProfile:
             delivery_hold_ns=DELIVERY_HOLD_NS if timed else 0,
             yield_to_timer=yield_to_timer,
             released=released,
+            paused=paused,
             strides=self.strides,
             typical=self.typical,
         )

@@ -1,4 +1,4 @@
-"""The candidate's time limit: it does not run while the controller waits for the device."""
+"""The candidate's time limit: it runs neither while the controller waits for the device nor while it works itself."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class TimeBudget:
         return self.end
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """For what is not the candidate's work."""
-        begun = time.monotonic()
+    def paused(self, seconds: float) -> Iterator[None]:
+        """For what is not the candidate's work, which has so many seconds of its own."""
+        left = self.end - time.monotonic()
+        self.end = time.monotonic() + seconds
         try:
             yield
         finally:
-            self.end += time.monotonic() - begun
+            self.end = time.monotonic() + left
 
     @contextmanager
     def sharing(self, lease: Lease) -> Iterator[None]:

@@ -32,6 +32,8 @@ DISTURBED, DISTURBED_MS = 1.5, 0.05
 """A baseline that takes longer than so many times its time without the candidate was disturbed."""
 DISTURBED_BY_OTHERS, OTHERS_NS = 1.05, 100_000
 """The same where others were seen on the GPU: for so many nanoseconds while the baseline, which leaves nothing behind, was being stopped."""
+MOST_TIMINGS = 3
+"""As long as others are seen on the device, whose task is being opened or whose candidate is built: such rounds tell little."""
 CALLS_WITHOUT_CANDIDATE = 7
 ENDING_SECONDS = 2.0
 
@@ -77,15 +79,21 @@ class TimingStage:
         chosen = {name: context.baselines[name] for name in self.run.settings.measured if name in context.baselines}
         chosen = chosen or dict(list(context.baselines.items())[:1])  # eager, which is always there
         doubted: dict[str, list[TimedPair]] = {}
-        for last in (False, True):
+        suspected = False
+        for left in reversed(range(MOST_TIMINGS)):
             rounds = self._rounds(chosen, accepted, options, ahead)
             if self._is_decided_by(rounds):
                 return True
             disturbed = self._disturbances(rounds)
             rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
             forged = any(combine(pairs, self.run.settings.floor).forged for pairs in rounds.pairs.values())
-            if last or not (disturbed or forged):
+            beside = context.device != "cpu" and any(
+                is_shared(pairs) or others_worked(pairs) for pairs in rounds.pairs.values()
+            )
+            suspect = bool(disturbed) or forged
+            if not left or (suspect and suspected) or not (suspect or beside):
                 break  # seen once, it may be another process on the device; a kernel that does it does it again
+            suspected |= suspect
             if forged:
                 doubted = rounds.pairs  # they count: forging must not discard rounds
         self._write_timing(rounds)

@@ -101,11 +101,12 @@ def run_trial(
 ) -> CorrectnessTrial:
     """`extreme`: the variant has a weaker form, which is better where this one shows less."""
     trial = CorrectnessTrial(variant)
-    inputs = draw(variant)
     try:
-        expected = eager.run_call(inputs, options)
-        if profile.large:
-            eager.trim(options.deadline())
+        with options.paused():
+            inputs = draw(variant)
+            expected = eager.run_call(inputs, options)
+            if profile.large:
+                eager.trim(options.deadline())
     except RunnerFailed as failure:
         if out_of_memory(str(failure.detail.get("text", ""))):
             raise RunnerFailed("failure", REFERENCE_OUT_OF_MEMORY) from None
@@ -129,8 +130,9 @@ def run_trial(
     mutated = sorted(options.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [OutputPair(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
-    dominated = extreme and variant != "concentrated" and _is_dominated(held, profile.sizes)
-    _against_truth(trial, held, oracle, inputs, options, profile.nonfinite)
+    with options.paused():
+        dominated = extreme and variant != "concentrated" and _is_dominated(held, profile.sizes)
+        _against_truth(trial, held, oracle, inputs, options, profile.nonfinite)
     if dominated and not trial.problem:
         trial.skipped = "a few elements are so large on it that the others are not seen"
     if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got)):
