@@ -265,12 +265,27 @@ def noisy(ratio: float, apart: float) -> list[TimedPair]:
     return pairs
 
 
-@pytest.mark.parametrize(("pairs", "late"), [(noisy(3.0, 1.0), True), (noisy(1.5, 20.0), False), (noisy(1.0, 20.0), True)])
-def test_there_is_more_time_while_a_ratio_far_from_one_is_open(pairs: list[TimedPair], late: bool) -> None:
-    settings: Any = SimpleNamespace(timing_seconds=1.0, floor=0.02)
-    assert not rounds._is_late([pairs], 0.9, settings, False)
-    assert rounds._is_late([pairs], 1.1, settings, False) is late
-    assert rounds._is_late([pairs], 4.1, settings, False)
+@pytest.mark.parametrize(("pairs", "open_"), [(noisy(3.0, 1.0), False), (noisy(1.5, 20.0), True), (noisy(1.0, 20.0), False)])
+def test_what_is_far_from_one_and_open_is_worth_more_time(pairs: list[TimedPair], open_: bool) -> None:
+    assert rounds._is_far_and_open(pairs, SimpleNamespace(floor=0.02)) is open_  # type: ignore[arg-type]
+
+
+def test_whoever_is_worth_it_gets_more_time_and_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(open_until: int) -> int:
+        """After how many rounds of a tenth of the time they end, if the ratio is open until so many of them."""
+        monkeypatch.setattr(rounds, "_enough", lambda pairs, settings: False)
+        monkeypatch.setattr(rounds, "_is_far_and_open", lambda pairs, settings: len(pairs) < open_until)
+        ending = rounds._Ending(SimpleNamespace(rounds=(8, 64)), 1.0, 8, 0.0)  # type: ignore[arg-type]
+        for count in range(1, 65):
+            monkeypatch.setattr(rounds.time, "monotonic", lambda count=count: count / 10 + 0.01)
+            if ending.is_due({"eager": noisy(1.0, 1.0)[:1] * count}):
+                return count
+        raise AssertionError("it does not end")
+
+    assert ends(open_until=0) == 10
+    assert ends(open_until=15) == 20  # looked at when there are twice as many, not before
+    assert ends(open_until=25) == 40
+    assert ends(open_until=1000) == 60
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(3600.0, 16), (0.0, 1)])

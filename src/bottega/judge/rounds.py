@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from statistics import median
@@ -48,7 +48,7 @@ LOOK_ONE_IN = 5
 """Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 LARGE_FACTOR = 4
 """A round over gigabytes is mostly drawing and copying: in the time of a small one there would be no more than the fewest rounds."""
-FAR, FAR_FACTOR = 0.1, 4
+FAR, FAR_FACTOR = 0.1, 6
 """On a logarithmic scale, how far from 1 a ratio is worth more rounds while its interval holds 1; and so many times the usual seconds of them."""
 SHARE_OF_THE_REST = 0.5
 """Of the candidate's time that is left, spent on rounds which are run again: calls of seconds would meet their time limit there."""
@@ -95,7 +95,7 @@ def run_rounds(
     begun = time.monotonic()
     latest = begun + SHARE_OF_THE_REST * (options.deadline() - begun) if exactly else math.inf
     previous = ""
-    next_look = fewest
+    ending = _Ending(settings, settings.timing_seconds * (LARGE_FACTOR if profile.large else 1), fewest, begun)
     sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
@@ -150,15 +150,41 @@ def run_rounds(
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
-        late = counted >= fewest and _is_late(result.pairs.values(), time.monotonic() - begun, settings, profile.large)
-        if late or (exactly and (counted >= exactly or (counted and time.monotonic() > latest))):
-            break
-        if looked or counted < next_look:
-            continue
-        next_look *= 2  # few looks, few chances to stop by luck
-        if all(_enough(pairs, settings) for pairs in result.pairs.values()):
+        enough = counted >= exactly or (counted and time.monotonic() > latest) if exactly else ending.is_due(result.pairs)
+        if enough:
             break
     return result
+
+
+@dataclass
+class _Ending:
+    """When rounds end: where a look says that they are decided, or when their time is up. Looks are few, so that there are few chances to stop by
+    luck. A ratio that is far from 1 and open when its time is up gets more."""
+
+    settings: Settings
+    seconds: float
+    next_look: int
+    begun: float
+    extended: bool = False
+
+    def is_due(self, timed: dict[str, list[TimedPair]]) -> bool:
+        counted = min(map(len, timed.values()))
+        if counted < self.settings.rounds[0]:
+            return False
+        if time.monotonic() - self.begun > self.seconds * (FAR_FACTOR if self.extended else 1):
+            if not self.extended:
+                self.extended, self.next_look = self._is_worth_more(timed), 2 * counted
+                return not self.extended
+            return True
+        if counted < self.next_look:
+            return False
+        self.next_look *= 2
+        return all(_enough(pairs, self.settings) for pairs in timed.values()) or (
+            self.extended and not self._is_worth_more(timed)
+        )
+
+    def _is_worth_more(self, timed: dict[str, list[TimedPair]]) -> bool:
+        return any(_is_far_and_open(pairs, self.settings) for pairs in timed.values())
 
 
 def most_sampled(device: str, quick: bool) -> int:
@@ -230,17 +256,13 @@ def timed_call(
         raise InvalidTask(f"the {runner.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
 
 
-def _is_late(timed: Iterable[list[TimedPair]], spent: float, settings: Settings, large: bool) -> bool:
-    """Whether the time for rounds is used up. There is more of it while some ratio is far from 1 and nobody can say on which side."""
-    seconds = settings.timing_seconds * (LARGE_FACTOR if large else 1)
-    if spent <= seconds:
-        return False
-    return spent > FAR_FACTOR * seconds or not any(_is_far_and_open(pairs, settings) for pairs in timed)
-
-
 def _is_far_and_open(pairs: list[TimedPair], settings: Settings) -> bool:
-    speedup = combine(pairs, settings.floor).speedup
-    return speedup.point > 0 and abs(math.log(speedup.point)) > FAR and speed_outcome(speedup) is Outcome.AMBIGUOUS
+    """Whether the ratio is far from 1, and nobody can say on which side: worth more time. Asked as rarely as whether it is decided."""
+    timing = combine(pairs, settings.floor)
+    far = (
+        abs(math.log(timing.baseline_ms / timing.candidate_ms)) > FAR
+    )  # the point itself may be held at 1 by what is not known yet
+    return far and speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
 
 
 def _enough(pairs: list[TimedPair], settings: Settings) -> bool:
