@@ -12,8 +12,9 @@ from bottega.judge.machine import MOST_WORKERS, worker_count
 @pytest.mark.parametrize(
     ("device", "cores", "workers"),
     [
-        ("cuda", 16, 12),
-        ("cuda:1", 16, 12),
+        ("cuda", 16, 16),
+        ("cuda:1", 16, 16),
+        ("cuda", 8, 4),
         ("cuda", 4, 1),
         ("cuda", 128, MOST_WORKERS),
         ("cpu", 1, 1),
@@ -28,7 +29,7 @@ def test_auto_is_what_the_cores_carry(device: str, cores: int, workers: int) -> 
 
 
 def test_devices_share_the_cores() -> None:
-    assert worker_count("auto", "cuda:0", devices=4, cores=48) == 8
+    assert worker_count("auto", "cuda:0", devices=4, cores=48) == 12
     assert worker_count("auto", "cuda:0", devices=8, cores=16) == 1
 
 

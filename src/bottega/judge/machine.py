@@ -45,12 +45,13 @@ FEWEST_CORES = 12
 
 def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: int | None = None) -> int:
     """How many each of `devices` of a kind gets. On a GPU memory sets a bound of its own as tasks are admitted, so `auto` goes by the cores
-    alone, less those that are reserved for timing."""
+    alone. Where there are plenty, those that are reserved for timing count too: verdicts wait for the driver and for slices of the device's time
+    more than they compute."""
     if workers == "auto":
         cores = (cores or len(os.sched_getaffinity(0))) // devices
         if device.partition(":")[0] == "cpu":
             return max(1, min(MOST_WORKERS_ON_CPU, cores // CORES_A_WORKER))
-        return max(1, min(MOST_WORKERS, cores - RESERVED_CORES))
+        return max(1, min(MOST_WORKERS, cores if cores >= FEWEST_CORES else cores - RESERVED_CORES))
     try:
         count = int(workers)
     except ValueError:
