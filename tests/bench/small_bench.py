@@ -21,6 +21,7 @@ from bottega.bench.session import BenchFinished, run_session
 from bottega.bench.settings import BenchJudgeSettings, BenchSettings
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
+from bottega.core.draft import DraftSource
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -144,6 +145,7 @@ def run(
     on_event: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
     backbone: ScriptedChat | None = None,
+    draft_source: DraftSource | None = None,
     **settings: Any,
 ) -> BenchFinished:
     """With a `backbone`, that one answers in place of a script."""
@@ -153,6 +155,6 @@ def run(
     def client(spent: Sequence[BenchAttempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(
-        run_session(wanted, [str(tasks)], folder, devices, client, (said if said is not None else []).append, on_event)
-    )
+    log = (said if said is not None else []).append
+    given = (wanted, [str(tasks)], folder, devices, client, log, on_event)
+    return asyncio.run(run_session(*given, draft_source=draft_source))

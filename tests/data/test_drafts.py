@@ -11,7 +11,9 @@ import pytest
 
 from bottega.core.draft import Drafts
 from bottega.core.task import Task
+from bottega.data import drafts
 from bottega.data.drafts import CompilerDrafts
+from bottega.data.records import TeacherRecord
 
 MODULE = """import os
 import signal
@@ -38,6 +40,33 @@ def get_init_inputs():
 def drawn(body: str, timeout: float = 60.0, count: int = 2) -> Drafts:
     task = Task(MODULE.replace("BODY", body), "module")
     return asyncio.run(CompilerDrafts(timeout=timeout).drafts(task, "cpp", count))
+
+
+def test_the_compiler_s_processes_are_shared_and_end_with_the_last_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Pool:
+        def __init__(self, spec: object, processes: int, timeout: float) -> None:
+            events.append(f"begun with {processes}")
+
+        async def teach(self, task: Task, language: str) -> TeacherRecord:
+            events.append(task.name)
+            await asyncio.sleep(0.01)
+            return TeacherRecord(task.id, language, "builder", refused="it is a fake")
+
+        def close(self) -> None:
+            events.append("ended")
+
+    monkeypatch.setattr(drafts, "SandboxTeacherPool", Pool)
+    source = CompilerDrafts(processes=3)
+
+    async def two_and_one() -> None:
+        tasks = [Task(MODULE.replace("BODY", "return x"), name) for name in ("a", "b", "c")]
+        await asyncio.gather(*(source.drafts(task, "cpp", 1) for task in tasks[:2]))
+        await source.drafts(tasks[2], "cpp", 1)
+
+    asyncio.run(two_and_one())
+    assert events == ["begun with 3", "a", "b", "ended", "begun with 3", "c", "ended"]
 
 
 @pytest.mark.rotates

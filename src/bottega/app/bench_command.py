@@ -24,6 +24,8 @@ from bottega.bench.session import BenchFinished, run_session
 from bottega.bench.settings import BenchSettings
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
+from bottega.data.drafts import CompilerDrafts, side_by_side
+from bottega.episodes.backbone_defaults import DRAFTING
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.device_host import DeviceHost
@@ -57,6 +59,12 @@ def bench_command(given: Given[BenchSettings]) -> None:
 
         bottega bench KernelBench … library=starter known=run --out run-with-skills
         bottega compare run run-with-skills
+
+    What Bottega as a whole reaches: where no kernel of a sample is faster, up to two drafts of the rule-based compiler are judged too, until
+    one is. The record says who wrote what. Then the compiler alone:
+
+        bottega bench KernelBench --backbone embedded drafts=2 --device cuda --out run-whole
+        bottega bench KernelBench --backbone none drafts=2 --device cuda --out run-compiler
 
     Kernels that another system wrote, in KernelBench's run folder or as TASK.py files, under the same rules:
 
@@ -103,8 +111,8 @@ def _run(words: Sequence[str], devices: tuple[str, ...], settings: BenchSettings
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (settings.backbone is None) == (settings.candidates is None):
         raise UsageError("give either --backbone, to have kernels written, or --candidates, to judge kernels that others wrote")
-    if settings.backbone is not None:
-        settings.prices(settings.backbone)
+    if settings.asks_model:
+        settings.prices(str(settings.backbone))
     folder = settings.out if settings.out is not None else next_folder("bench", Path(), resume=False)
     display = display_for(BenchProgress(parse_baselines(settings.baseline)[0]), f"bench on {settings.device}", settings.quiet)
     work = run_session(
@@ -117,6 +125,7 @@ def _run(words: Sequence[str], devices: tuple[str, ...], settings: BenchSettings
         display.hear,
         command=shlex.join(["bottega", *sys.argv[1:]]),
         host=host,
+        draft_source=CompilerDrafts(DRAFTING, side_by_side()),
     )
     with display:
         finished = asyncio.run(cancelled_by_signal(work))
@@ -138,9 +147,11 @@ def refuse_without_effect(given: Given[BenchSettings]) -> None:
                 f"verify takes tasks, kernels and how they are judged from the record: leave out {', '.join(surplus)}"
             )
         return
-    unread = OF_CHECKING_ALONE | (OF_WRITING if settings.candidates is not None and settings.backbone is None else set())
+    read = {"language"} if settings.drafts else set()
+    unread = OF_CHECKING_ALONE | (set() if settings.asks_model else OF_WRITING - read)
     if surplus := [key for key in given.keys if key in unread]:
-        without = "with --candidates" if surplus[0] in OF_WRITING else "without --verify"
+        who = "without a model" if settings.candidates is None else "with --candidates"
+        without = who if surplus[0] in OF_WRITING else "without --verify"
         raise UsageError(f"{', '.join(surplus)}: has no effect {without}; leave it out")
 
 
@@ -181,6 +192,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchSettings, h
 
 
 def _client(settings: BenchSettings, earlier: Sequence[BenchAttempt]) -> Client:
+    earlier = [attempt for attempt in earlier if attempt.author == "model"]  # others cost nothing and are no answers
     usage = Usage(
         sum(attempt.prompt_tokens for attempt in earlier),
         sum(attempt.output_tokens for attempt in earlier),

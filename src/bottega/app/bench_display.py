@@ -18,6 +18,7 @@ from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
+from bottega.core.foreign_text import one_line
 from bottega.core.verdict import interval_text
 from bottega.episodes.phases import PhaseStatus
 
@@ -71,9 +72,10 @@ class BenchProgress(RunProgress):
 
 def attempt_text(attempt: BenchAttempt, baseline: str) -> str:
     if attempt.verdict is None:
-        return NO_KERNEL
+        return one_line(attempt.junk, 120) if attempt.author == "compiler" else NO_KERNEL
     speedup = attempt.verdict.speedup.get(baseline)
-    return attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
+    told = attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
+    return f"draft {told}" if attempt.author == "compiler" else told
 
 
 def show(finished: BenchFinished) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.bench_figures import GROUP_COLUMNS, NONE, group_cells, points, print_page, span, speed, sure_sign
+from bottega.app.bench_figures import GROUP_COLUMNS, NONE, group_cells, kernels, points, print_page, span, speed, sure_sign
 from bottega.app.terminal import print_json, say
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Estimate
@@ -44,7 +44,12 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
 def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> ReportTable:
     columns = ("run", "tasks", "kernels a task", *GROUP_COLUMNS)
     rows = [
-        (name, str(found.every.tasks), str(found.samples * found.turns), *group_cells(found.every))
+        (
+            name,
+            str(found.every.tasks),
+            kernels(found) if found.drafts else str(found.samples * found.turns),
+            *group_cells(found.every),
+        )
         for name, found in zip(names, summaries)
     ]
     caption = (

@@ -1,6 +1,6 @@
 """`bottega data drafts`: the builder's kernels for a set of tasks as plain files, which `bottega bench --candidates` judges like anybody's.
 
-A bench measures one author. So drafts are a run of their own beside a model's, and `bottega compare` tells the two apart.
+All of them are judged so, one sample each; `bottega bench drafts=N` judges them in order, until one is faster.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def drafts_command(
         bottega bench builtin --backbone embedded --out run-model
         bottega compare run-builder run-model
 
-    `bottega optimize drafts=N` lets the same kernels compete with a model's on one module.
+    `bottega optimize drafts=N` lets the same kernels compete with a model's on one module, `bottega bench drafts=N` on a set of tasks.
 
     Exit code 0 when there is a kernel, 2 for wrong usage or when every task was refused.
     """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.app.bench_figures import GROUP_COLUMNS, NONE, counted, group_cells, share, speed
+from bottega.app.bench_figures import GROUP_COLUMNS, NONE, authors, counted, group_cells, kernels, share, speed
 from bottega.app.report_bench_charts import charts
-from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
+from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, refusals, spent, unfair, used_cards
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
 from bottega.bench.result_arrays import result_arrays_of
@@ -17,8 +17,8 @@ from bottega.bench.scaling import THRESHOLDS
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 
-SHOWN = ("model", "backbone", "language", "strategy", "samples", "turns", "library", "selection", "temperature", "precision", "mode", "quick",
-         "candidates", "seed")  # fmt: skip
+SHOWN = ("model", "backbone", "drafts", "language", "strategy", "samples", "turns", "library", "selection", "temperature", "precision", "mode",
+         "quick", "candidates", "seed")  # fmt: skip
 CONVENTIONS = (
     "Shares are taken over all tasks, as KernelBench does; a task without attempts is a failure.",
     "fast_p: the task's best kernel is right, honest and more than p times as fast. By the point: the estimate alone, KernelBench's sense. "
@@ -52,6 +52,7 @@ def bench_page(folder: Path) -> ReportPage:
             *used_cards(first),
             spent(first),
             *unfair(run, first),
+            *refusals(run),
             by_task(run, results_by_baseline),
         ],
         notes=CONVENTIONS,
@@ -63,8 +64,8 @@ def short_page(run: BenchRun) -> ReportPage:
     found = [summary(run, baseline) for baseline in baselines_of(run)]
     first = found[0]
     return ReportPage(
-        title=f"{first.samples} × {first.turns} kernels a task; 95% intervals over tasks",
-        facts=[("answers", counted(first.every.outcomes.items()))],
+        title=f"{kernels(first)} a task; 95% intervals over tasks",
+        facts=[("answers", counted(first.every.outcomes.items())), *authors(first)],
         warnings=first.notes,
         blocks=[_short(found), *_levels(first)],
     )
@@ -80,7 +81,11 @@ def _facts(run: BenchRun, found: BenchSummary) -> list[tuple[str, str]]:
     tasks = f"{every.tasks}" + (f", {len(found.unfit)} of them cannot be judged fairly" if found.unfit else "")
     return [
         ("tasks", tasks + (f"; {done} attempted" if every.unattempted else "")),
-        ("answers", f"{every.spending.answers}: {found.samples} × {found.turns} for a task (samples × turns)"),
+        (
+            "answers",
+            f"{every.spending.answers}: {kernels(found)} for a task{' (samples × turns)' * (found.turns > found.drafts)}",
+        ),
+        *authors(found),
         ("run", ", ".join(settings) or NONE),
         ("where", ", ".join(where) or NONE),
     ]

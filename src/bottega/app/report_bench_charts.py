@@ -209,12 +209,14 @@ def charts(results_by_baseline: dict[str, ResultArrays], summary: BenchSummary) 
     found = [fast_curve(results_by_baseline)]
     found += [speed_spread(each, name) for name, each in results_by_baseline.items() if np.isfinite(each.best_point()).any()]
     if summary.turns > 1:
-        caption = "Best of a sample up to each turn, with 95% intervals over tasks; dotted: each turn alone."
-        found.append(progress(every.best_by_turn, every.by_turn, "By turn", caption, "turn"))
+        alone = every.by_turn if not summary.drafts else ()  # a draft alone says nothing: it is judged where it is needed
+        caption = "Best of a sample up to each turn, with 95% intervals over tasks"
+        caption += "; dotted: each turn alone." if alone else f"; the last {summary.drafts} are drafts of the compiler."
+        found.append(progress(every.best_by_turn, alone, "By turn", caption, "turn"))
     if summary.samples > 1:
         caption = "Best of n samples with all their turns, expected over every choice of n; 95% intervals over tasks."
         found.append(progress(every.best_of_n, (), "Best of n", caption, "samples"))
-    if summary.turns > 1 and summary.samples > 1:
+    if summary.turns > 1 and summary.samples > 1 and not summary.drafts:
         found.append(budgets(every.grid))
     found.append(outcomes(summary.families))
     if any(each.gain.point is not None for each in summary.uplifts):

@@ -8,8 +8,8 @@ from bottega.app.bench_figures import NONE, share, span, speed
 from bottega.app.display import clock
 from bottega.bench.attempt import BenchRun
 from bottega.bench.breakdowns import Amount
-from bottega.bench.metrics import BenchSummary
-from bottega.bench.result_arrays import ResultArrays, task_ending
+from bottega.bench.metrics import BenchSummary, kept_author
+from bottega.bench.result_arrays import ResultArrays, drafts_asked, task_ending
 from bottega.bench.scaling import GridCell, equal_budgets
 from bottega.episodes.delivery.page import ReportTable
 
@@ -18,18 +18,24 @@ CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
 
 def more_kernels(found: BenchSummary) -> list[ReportTable]:
     """What turns and samples bring; where a run has more than one of both, at equal budgets."""
-    every, tables = found.every, []
+    every, tables, own = found.every, [], found.turns - found.drafts
     if found.turns > 1:
-        rows = [(f"turn {place}", *_cell(cell)) for place, cell in enumerate(every.by_turn, 1)]
-        rows += [(f"best by turn {cell.turns}", *_cell(cell)) for cell in every.best_by_turn]
-        tables.append(ReportTable("By turn", ("", *CELL), rows, "Of one sample: each turn alone, then the best so far."))
+        rows = [(f"turn {place}", *_cell(cell)) for place, cell in enumerate(every.by_turn[:own], 1)]
+        rows += [(f"best by turn {cell.turns}", *_cell(cell)) for cell in every.best_by_turn[:own]]
+        rows += [(f"best with draft {cell.turns - own}", *_cell(cell)) for cell in every.best_by_turn[own:]]
+        caption = "Of one sample: each turn alone, then the best so far" + (
+            ", then with the compiler's drafts" * bool(found.drafts)
+        )
+        tables.append(ReportTable("By turn", ("", *CELL), rows, f"{caption}."))
     if found.samples > 1:
         rows = [(f"best of {cell.samples}", *_cell(cell)) for cell in _spread(every.best_of_n)]
         tables.append(
             ReportTable("By samples", ("", *CELL), rows, "With all turns; expected over every choice among the run's samples.")
         )
     same = equal_budgets(every.grid)
-    if found.turns > 1 and found.samples > 1 and same:
+    if (
+        found.turns > 1 and found.samples > 1 and same and not found.drafts
+    ):  # drafts are judged where they are needed: no equal budgets
         rows = [
             (str(kernels), f"{cell.samples} × {cell.turns}", *_cell(cell))
             for kernels, cells in same.items()
@@ -106,6 +112,14 @@ def unfair(run: BenchRun, found: BenchSummary) -> list[ReportTable]:
     return tables
 
 
+def refusals(run: BenchRun) -> list[ReportTable]:
+    """Tasks for which the compiler had no draft, where it was asked."""
+    names = {task.id: task.name or task.id for task in run.tasks}
+    rows = {names[one.task]: one.junk for one in run.attempts if one.author == "compiler" and one.verdict is None}
+    caption = "Each counts as an answer without a kernel."
+    return [ReportTable("What the compiler refused", ("task", "why"), list(rows.items()), caption)] if rows else []
+
+
 def by_task(run: BenchRun, results_by_baseline: dict[str, ResultArrays]) -> ReportTable:
     spans = {name: results.surest() for name, results in results_by_baseline.items()}
     first = next(iter(results_by_baseline))
@@ -120,8 +134,11 @@ def by_task(run: BenchRun, results_by_baseline: dict[str, ResultArrays]) -> Repo
             caption.append(span(known, right > 0) if attempts else NONE)
         level = NONE if task.level is None else str(task.level)
         ended = task_ending(attempts, first).replace("_", " ")
-        rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *caption))
-    columns = ("task", "level", "family", "best ending", "right answers", *(f"against {name}" for name in results_by_baseline))
+        by = (kept_author(attempts, first) or NONE,) if drafts_asked(run) else ()
+        rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *by, *caption))
+    against = [f"against {name}" for name in results_by_baseline]
+    by_whom = ("kept, by",) if drafts_asked(run) else ()
+    columns = ("task", "level", "family", "best ending", "right answers", *by_whom, *against)
     return ReportTable("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
 
 

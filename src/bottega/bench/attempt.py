@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from bottega.core.verdict import Verdict
 
+Author = Literal["model", "compiler"]
+"""`model`: whoever the benchmark is of, also where its kernels are read from files. `compiler`: drafts."""
 Key = tuple[str, int, int]
 """Task, sample and turn: what makes an attempt that one and no other."""
 Place = Annotated[int, Field(ge=0, lt=100_000)]
@@ -49,6 +51,8 @@ class BenchAttempt:
     """How many more answers were sampled because of findings in the ones before; they are in the tokens."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs that changed the answer."""
+    author: Author = "model"
+    """The compiler's come where none of the sample's own is faster, behind them. Its refusal is an attempt without a kernel."""
 
     @property
     def key(self) -> Key:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bottega.bench.attempt import BenchRun
-from bottega.bench.result_arrays import ResultArrays, asked
+from bottega.bench.result_arrays import ResultArrays, asked, drafts_asked, own_turns
 from bottega.bench.settings import WIDE
 from bottega.judge.baselines import LEFT_OUT
 
@@ -22,8 +22,10 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
         notes.append(
             f"{_counted(len(missing), 'task has', 'tasks have')} no attempt; such a task counts as a failure: {_some(missing)}"
         )
-    asked_for = results.samples * results.turns
-    short = [task.name or task.id for task, attempts in zip(results.tasks, results.attempts) if 0 < len(attempts) < asked_for]
+    drafts = drafts_asked(run)
+    asked_for = results.samples * (own_turns(run) if drafts else results.turns)
+    own = [sum(attempt.author == "model" for attempt in attempts) for attempts in results.attempts]
+    short = [task.name or task.id for task, count in zip(results.tasks, own) if 0 < count < asked_for]
     if short:
         what = _counted(len(short), "task has", "tasks have")
         notes.append(f"{what} fewer than {asked_for} attempts; what is missing counts as failed: {_some(short)}")
@@ -48,6 +50,14 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
     strangers = sum(attempt.task not in known for attempt in run.attempts)
     if strangers:
         notes.append(f"{_counted(strangers, 'attempt belongs', 'attempts belong')} to no task of the run, and that is left out")
+    if drafts:
+        if own_turns(run):
+            notes.append(
+                f"where no kernel of a sample was faster, up to {_counted(drafts, 'draft', 'drafts')} of the rule-based compiler were judged too: "
+                "figures are of both together, and no model's alone"
+            )
+        else:
+            notes.append("all kernels are the rule-based compiler's: no model was asked")
     if run.settings.get("quick"):
         notes.append("judged quickly, with fewer inputs and fewer timed rounds: not for publishing")
     if run.settings.get("strategy") in WIDE and results.turns > 1:
@@ -102,10 +112,16 @@ def incomparable(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
     how = [_difference(name, base.settings, other.settings) for name in JUDGED_BY]
     if any(how):
         notes.append(f"judged otherwise: {_joined(how)}")
-    kernels = [asked(run, "samples") * asked(run, "turns") for run in (base, other)]
+    kernels = [asked(run, "samples") * own_turns(run) for run in (base, other)]
     if kernels[0] != kernels[1]:
         notes.append(
             f"other budgets: {kernels[0]} against {kernels[1]} kernels a task; the best of more is better by chance alone"
+        )
+    drafts = [drafts_asked(run) for run in (base, other)]
+    if drafts[0] != drafts[1]:
+        notes.append(
+            f"other authors: up to {drafts[0]} against {drafts[1]} drafts of the compiler for a sample that has no faster kernel; "
+            "a difference is not one between models"
         )
     redraws = [run.settings.get("redraws") or 0 for run in (base, other)]
     if redraws[0] != redraws[1]:

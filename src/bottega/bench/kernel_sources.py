@@ -1,4 +1,4 @@
-"""The two sources of kernels: the backbone writes them in an episode, or they are read from candidate files."""
+"""The two sources of a benchmark's own kernels: the backbone writes them in an episode, or they are read from candidate files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.backbone.reply import ContextError, RefusedError
-from bottega.bench.attempt import BenchAttempt
+from bottega.bench.attempt import Author, BenchAttempt
 from bottega.bench.run_directory import SAMPLES
 from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard
@@ -20,7 +20,7 @@ from bottega.core.errors import BudgetError
 from bottega.core.event import Event
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.attempts import NOT_JUDGED, Totals, attempts_of, schemes_of, totals_of
+from bottega.episodes.attempts import NOT_JUDGED, RunAttempt, Totals, attempts_of, schemes_of, totals_of
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
@@ -65,7 +65,7 @@ class ModelSource:
         with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
             context = EpisodeContext(self.client, shard, *given, shared=self.phases)
-            episode, cut = f"{task.id}/sample{number}", ""
+            episode, cut = episode_of(task.id, number), ""
             try:
                 await run_episode(context, task, settings, episode)
             except (
@@ -115,36 +115,55 @@ class CandidateSource:
         return [(_read(task, number, candidate, verdict, 0.0), candidate.source)]
 
 
-KernelSource = ModelSource | CandidateSource
+def episode_of(task: str, sample: int) -> str:
+    """The name of a sample's episode in its log."""
+    return f"{task}/sample{sample}"
 
 
 def sample_of(events: Sequence[Event], episode: str, task: str, sample: int, language: str) -> Sample:
     """The kernels of one episode, in the order of its search. An answer that waits for its verdict is none of them."""
     schemes = schemes_of(events, episode)
-    written = [attempt for attempt in attempts_of(events, episode) if attempt.outcome != NOT_JUDGED]
-    found: Sample = []
-    for turn, attempt in enumerate(sorted(written, key=lambda attempt: _order(attempt.node.id))):
-        node, answer, verdict = attempt.node, attempt.node.turn, attempt.node.verdict
-        turns = attempt.turns
-        judging = 0.0 if verdict is None or attempt.same_as else verdict.stages_s.get("total", attempt.judging_s)
-        kept = BenchAttempt(
-            task=task,
-            sample=sample,
-            turn=turn,
-            verdict=verdict,
-            candidate="" if verdict is None else candidate_from(answer.source).id,
-            language=language if verdict is None else detect_language(answer.source),
-            prompt_tokens=sum(one.prompt_tokens for one in turns),
-            output_tokens=sum(one.output_tokens for one in turns),
-            money=sum(one.cost for one in turns),
-            seconds=round(attempt.writing_s + judging + attempt.beside_s, 3),
-            skills=schemes[node.scheme].names if node.scheme in schemes else (),
-            junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
-            redrawn=answer.redrawn,
-            repairs=answer.repairs,
-        )
-        found.append((kept, answer.source if verdict is not None else ""))
-    return found
+    written = [one for one in attempts_of(events, episode) if one.outcome != NOT_JUDGED]
+    ordered = enumerate(sorted(written, key=lambda one: _order(one.node.id)))
+    cards = {number: selected.names for number, selected in schemes.items()}
+    return [
+        attempt_of(one, task, sample, turn, language, one.writing_s + one.beside_s, skills=cards.get(one.node.scheme, ()))
+        for turn, one in ordered
+    ]
+
+
+def attempt_of(
+    written: RunAttempt,
+    task: str,
+    sample: int,
+    turn: int,
+    language: str,
+    writing_s: float,
+    *,
+    skills: tuple[str, ...] = (),
+    author: Author = "model",
+) -> tuple[BenchAttempt, str]:
+    """An attempt of a log as the record has it, with its kernel's text."""
+    answer, verdict, turns = written.node.turn, written.node.verdict, written.turns
+    judging = 0.0 if verdict is None or written.same_as else verdict.stages_s.get("total", written.judging_s)
+    kept = BenchAttempt(
+        task=task,
+        sample=sample,
+        turn=turn,
+        verdict=verdict,
+        candidate="" if verdict is None else candidate_from(answer.source).id,
+        language=language if verdict is None else detect_language(answer.source),
+        prompt_tokens=sum(one.prompt_tokens for one in turns),
+        output_tokens=sum(one.output_tokens for one in turns),
+        money=sum(one.cost for one in turns),
+        seconds=round(writing_s + judging, 3),
+        skills=skills,
+        junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
+        redrawn=answer.redrawn,
+        repairs=answer.repairs,
+        author=author,
+    )
+    return kept, answer.source if verdict is not None else ""
 
 
 def _order(node: str) -> tuple[int, ...]:

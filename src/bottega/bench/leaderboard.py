@@ -15,6 +15,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.metrics import baselines_of, summary
+from bottega.bench.result_arrays import drafts_asked
 from bottega.bench.run_directory import ATTEMPTS, KERNELS, LEADERBOARD, read_head
 from bottega.core.errors import BottegaError, TaskError, UsageError
 from bottega.core.files import encoded, json_text, write
@@ -53,9 +54,11 @@ def record_of(run: BenchRun) -> dict[str, Any]:
 
 
 def _heading(run: BenchRun) -> dict[str, Any]:
-    """What a reader of records looks at first."""
+    """What a reader of records looks at first. A record with drafts says so here; one without has no word of them."""
+    drafts = drafts_asked(run)
     return {
         "model": run.settings.get("model") or run.settings.get("name") or "",
+        **({"drafts": drafts} if drafts else {}),
         "library": run.settings.get("library_facts") or {},
         "judge": run.fingerprint.get("judge"),
         "bottega": run.fingerprint.get("bottega"),

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 
-from bottega.bench.attempt import BenchRun
+from bottega.bench.attempt import Author, BenchAttempt, BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.breakdowns import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
 from bottega.bench.caveats import caveats
-from bottega.bench.result_arrays import ENDINGS, ResultArrays, result_arrays_of, task_ending, timed, unfit
+from bottega.bench.result_arrays import ENDINGS, ResultArrays, drafts_asked, result_arrays_of, task_ending, timed, unfit
 from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, chances, grid, usual_k
 from bottega.judge.baselines import BASELINES
 
@@ -82,6 +83,10 @@ class BenchSummary:
     troubled: dict[str, str]
     """By the task's id, why."""
     notes: tuple[str, ...]
+    drafts: int = 0
+    """Of the turns, the last so many are drafts of the compiler, which a sample has only where it needs them."""
+    authors: dict[str, int] = field(default_factory=dict)
+    """By author, of how many tasks the kernel that is kept, because it is surely faster; empty where there are no drafts."""
 
     @property
     def every(self) -> TaskGroup:
@@ -94,7 +99,9 @@ class BenchSummary:
         return self.groups[1]
 
     def to_json(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in self.__dict__.items()}
+        """Without drafts as it was before there were any: a record's figures are compared with those of its attempts."""
+        unsaid = () if self.drafts else ("drafts", "authors")
+        return {name: _plain(value) for name, value in self.__dict__.items() if name not in unsaid}
 
 
 def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> BenchSummary:
@@ -123,7 +130,22 @@ def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLE
         unfit=reasons,
         troubled={task.id: task.trouble for task in results.tasks if task.trouble},
         notes=tuple(caveats(run, results, baseline, reasons)),
+        drafts=drafts_asked(run),
+        authors=kept_by_author(results, baseline) if drafts_asked(run) else {},
     )
+
+
+def kept_by_author(results: ResultArrays, baseline: str) -> dict[str, int]:
+    """Tasks whose surest kernel is surely faster, by who wrote that kernel."""
+    counted = Counter(author for attempts in results.attempts if (author := kept_author(attempts, baseline)))
+    return {author: counted[author] for author in get_args(Author)}
+
+
+def kept_author(attempts: Sequence[BenchAttempt], baseline: str) -> Author | None:
+    """Who wrote the kernel that a user of the whole keeps of a task; None where the module stays as it is."""
+    spans = [(found.low, attempt) for attempt in attempts if attempt.verdict and (found := timed(attempt.verdict, baseline))]
+    low, best = max(spans, key=lambda span: span[0], default=(0.0, None))
+    return best.author if best is not None and low > 1 else None
 
 
 def groupings(results: ResultArrays) -> dict[str, list[int]]:

@@ -118,11 +118,11 @@ class ResultArrays:
 
 
 def result_arrays_of(run: BenchRun, baseline: str = "eager") -> ResultArrays:
-    """As many samples and turns as the run was asked for, or has where it holds more."""
+    """As many samples and turns as the run was asked for, or has where it holds more. Drafts stand at the turns behind the others."""
     places = {task.id: place for place, task in enumerate(run.tasks)}
     cells = {attempt.key: attempt for attempt in run.attempts if attempt.task in places}
     samples = max([asked(run, "samples"), *(attempt.sample + 1 for attempt in cells.values())])
-    turns = max([asked(run, "turns"), *(attempt.turn + 1 for attempt in cells.values())])
+    turns = max([own_turns(run) + drafts_asked(run), *(attempt.turn + 1 for attempt in cells.values())])
     shape = (len(run.tasks), samples, turns)
     answered, compiled, correct = (np.zeros(shape, dtype=bool) for _ in range(3))
     point, low, high = (np.zeros(shape) for _ in range(3))
@@ -156,6 +156,18 @@ def asked(run: BenchRun, name: str) -> int:
     """Samples or turns that the run's settings name; 1 where they name none."""
     value = run.settings.get(name)
     return value if isinstance(value, int) and value > 0 else 1
+
+
+def drafts_asked(run: BenchRun) -> int:
+    """Drafts of the compiler that a sample may have; in runs from before there were any, none."""
+    value = run.settings.get("drafts")
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def own_turns(run: BenchRun) -> int:
+    """Turns of a sample without drafts: none where the compiler is alone."""
+    alone = drafts_asked(run) and run.settings.get("turns") == 0
+    return 0 if alone else asked(run, "turns")
 
 
 def unfit(task: BenchTask, attempts: Sequence[BenchAttempt]) -> str:

@@ -60,7 +60,7 @@ def read_run(folder: Path, log: Log | None = None) -> BenchRun:
         seen[attempt.key], attempts[attempt.key] = number, attempt
     asked = head["settings"]
     samples = max([asked.get("samples", 1), *(sample + 1 for _, sample, _ in seen)])
-    turns = max([asked.get("turns", 1), *(turn + 1 for _, _, turn in seen)])
+    turns = max([asked.get("turns", 1) + asked.get("drafts", 0), *(turn + 1 for _, _, turn in seen)])
     if len(tasks) * samples * turns > CELLS:
         raise UsageError(
             f"{folder}: speaks of {samples} samples of {turns} turns for each of {len(tasks)} tasks, which no run has; "
@@ -84,7 +84,7 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: is no head of a benchmark run; put back a copy, or begin another run")
     if not isinstance(head.get("schema"), int) or head["schema"] > SCHEMA:
         raise UsageError(f"{path}: written by a newer Bottega (schema {head.get('schema')}; this one knows {SCHEMA})")
-    for name in ("samples", "turns"):
+    for name in ("samples", "turns", "drafts"):
         value = head["settings"].get(name, 1)
         if type(value) is not int or value < 0:
             raise UsageError(f"{path}: is damaged ({name} is {value!r}); put back a copy, or begin another run")

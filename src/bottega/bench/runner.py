@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchTask
-from bottega.bench.kernel_sources import KernelSource
+from bottega.bench.drafted_source import DraftedSource, is_faster
+from bottega.bench.kernel_sources import CandidateSource, ModelSource
 from bottega.bench.run_directory import Recorder
 from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
 from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
@@ -59,6 +60,7 @@ class SampleFailed:
     text: str
 
 
+KernelSource = ModelSource | CandidateSource | DraftedSource
 OnEvent = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
 """May be called from any thread."""
 
@@ -168,11 +170,25 @@ class BenchRunner:
         turns; one of a beam may end early, and is then walked through its log once more, which costs nothing."""
         if (task, sample) in self._whole:
             return True
-        turns = int(self.recorder.settings.get("turns", 1))
-        first = self.recorder.attempts.get((task, sample, 0))
+        kept, settings = self.recorder.attempts, self.recorder.settings
+        turns, drafts = int(settings.get("turns", 1)), int(settings.get("drafts", 0))
+        first = kept.get((task, sample, 0))
         if first is not None and not first.candidate and first.verdict is not None:
             return True
-        return (task, sample, turns - 1) in self.recorder.attempts
+        if (task, sample, turns + drafts - 1) in kept:
+            return True
+        return bool(drafts) and self._ended_early(
+            [kept.get((task, sample, turn)) for turn in range(turns + drafts)], turns, task
+        )
+
+    def _ended_early(self, sample: Sequence[BenchAttempt | None], turns: int, task: str) -> bool:
+        """Whether a sample that may have more drafts has no more: one is faster, the compiler refused, or its task was said to be whole, as it
+        is where there were fewer drafts."""
+        found = [one for one in sample if one is not None]
+        if not found or (turns and sample[turns - 1] is None):
+            return False
+        refused = any(one.author == "compiler" and one.verdict is None for one in found)
+        return refused or any(map(is_faster, found)) or self.recorder.tasks[task].trouble == ""
 
     async def _lane(self, shard: Shard, queue: Queue) -> None:
         while not shard.lost and not self.ended:

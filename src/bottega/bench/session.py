@@ -19,14 +19,16 @@ from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.candidates import CandidateSet, read_candidates
 from bottega.bench.caveats import SAME_MACHINE
-from bottega.bench.kernel_sources import CandidateSource, KernelSource, ModelSource
+from bottega.bench.drafted_source import DraftedSource, DraftsOnce
+from bottega.bench.kernel_sources import CandidateSource, ModelSource
 from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
-from bottega.bench.runner import BenchRunner, OnEvent
-from bottega.bench.settings import STARTER, BenchSettings
+from bottega.bench.runner import BenchRunner, KernelSource, OnEvent
+from bottega.bench.settings import NO_MODEL, STARTER, BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
+from bottega.core.draft import DraftSource
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import BudgetCaps, RunBudget
@@ -66,9 +68,13 @@ async def run_session(
     on_event: OnEvent = lambda event: None,
     command: str = "",
     host: DeviceHost = LOCAL,
+    draft_source: DraftSource | None = None,
 ) -> BenchFinished:
-    """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
+    """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent; it is opened where a
+    model is asked, and the draft source where drafts are."""
     settings = settings.resolved()
+    if not (settings.asks_model or settings.candidates or settings.drafts):
+        raise UsageError("without a model nobody writes kernels: give drafts=2, for two of the compiler's for each task")
     size = "cpu" if settings.judging.kind == "cpu" else "gpu"
     tasks = load_task_set(references, size, settings.levels, settings.only, settings.limit)
     candidates = read_candidates(settings.candidates, tasks.rows, tasks.tasks) if settings.candidates else None
@@ -84,7 +90,7 @@ async def run_session(
         there = _is_there(folder, head)
         client = None
         phases = Phases()
-        if candidates is None:
+        if settings.asks_model:
             prompts = Prompts(settings.style or "compact", settings.prompts)
             client = open_client(read_run(folder).attempts if there else ())
             stack.push_async_callback(client.close)
@@ -100,19 +106,26 @@ async def run_session(
         for attempt in recorder.attempts.values():
             if attempt.verdict is not None:
                 known.keep(attempt.task, attempt.candidate, attempt.verdict)
-        work: KernelSource
+        first: ModelSource | CandidateSource | None = None
+        needs_facts = client is not None or settings.drafts
+        facts = {device: await asyncio.to_thread(host.facts, device) for device in devices} if needs_facts else {}
         if candidates is not None:
-            work = _readers(candidates, recorder)
-        else:
-            assert client is not None
+            first = _readers(candidates, recorder)
+        elif client is not None:
             library = _open_library(settings.library_name, folder)
             if library is not None:
                 stack.enter_context(library)
-            facts = {device: await asyncio.to_thread(host.facts, device) for device in devices}
             at_once = settings.at_once or AT_ONCE
             if settings.at_once is None and _share_a_device(phases, devices):
                 at_once = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
-            work = ModelSource(folder, settings, client, library, prompts, _budget(settings, recorder), at_once, phases, facts)
+            first = ModelSource(folder, settings, client, library, prompts, _budget(settings, recorder), at_once, phases, facts)
+        work: KernelSource
+        if settings.drafts:
+            assert draft_source is not None
+            work = DraftedSource(first, folder, settings, DraftsOnce(draft_source), phases, facts)
+        else:
+            assert first is not None
+            work = first
         log(f"run in {folder}")
         run = BenchRunner(recorder, tasks.tasks, shards, work, on_event, phases)
         whole = await run.go()
@@ -155,7 +168,7 @@ def _head(
     if candidates is not None:
         facts |= {"samples": len(candidates.numbers), "sample_numbers": list(candidates.numbers)}
         hashes["candidates"] = _digest_of(candidates)
-    else:
+    if settings.asks_model:
         facts["model_beside_the_judge"] = settings.in_process
         if settings.library_name:
             facts["library_facts"] = _library_facts(settings.library_name)
@@ -173,7 +186,7 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     if not (folder / BENCH).exists():
         return False
     kept = read_head(folder)
-    then, now = {"redraws": 0, **kept["settings"]}, head["settings"]  # runs from before there were redraws
+    then, now = {"redraws": 0, "drafts": 0, **kept["settings"]}, head["settings"]  # runs from before there were such
     same_tasks = then.get("tasks_digest") == now["tasks_digest"]
     numbers = [" ".join(map(str, each.get("sample_numbers") or ["none"])) for each in (then, now)]
     if numbers[0] != numbers[1] and same_tasks:
@@ -200,7 +213,7 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
 def _readers(candidates: CandidateSet, recorder: Recorder) -> CandidateSource:
     """A file that was changed since an earlier session judged it is an error."""
     for (task, sample, _), attempt in recorder.attempts.items():
-        kernel = candidates.kernels.get(task, {}).get(sample)
+        kernel = candidates.kernels.get(task, {}).get(sample) if attempt.author == "model" else None
         if kernel is not None and kernel.id != attempt.candidate:
             raise UsageError(
                 f"{candidates.folder}: sample {candidates.numbers[sample]} of {recorder.tasks[task].name} is another kernel than the one "
@@ -240,7 +253,13 @@ def _cards(cards: Iterable[Skill]) -> dict[str, Any]:
 
 
 def _model(settings: BenchSettings) -> str:
-    """Who wrote the kernels, in a word: the model without where it lies, or the folder of candidates."""
+    """Who wrote the kernels, in a few words: the model without where it lies, or the folder of candidates; and the compiler."""
+    if not settings.drafts:
+        return _first(settings)
+    return "compiler" if settings.backbone == NO_MODEL else f"{_first(settings)} and the compiler"
+
+
+def _first(settings: BenchSettings) -> str:
     if settings.backbone is None:
         return (settings.candidates or Path()).resolve().name
     form, _, rest = settings.backbone.partition(":")

@@ -12,7 +12,7 @@ from pydantic import Field
 from bottega.agents.answers.pipeline import policy_for
 from bottega.core.errors import UsageError
 from bottega.core.files import encoded, json_text
-from bottega.core.setting_kinds import MODES, Numbers, Paths, Positive, Share
+from bottega.core.setting_kinds import MODES, Count, Numbers, Paths, Positive, Share
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
@@ -20,7 +20,7 @@ from bottega.episodes.writing_settings import WritingSettings
 from bottega.judge.baselines import parse_baselines
 from bottega.languages import choose_language
 
-STARTER = "starter"
+STARTER, NO_MODEL = "starter", "none"
 WIDE, BRANCHING = ("beam", "evolve", "tree", "scientist"), ("beam", "evolve")
 """Strategies whose sample is a search with `width` kernels side by side, and those with `branch` children of each."""
 
@@ -75,7 +75,9 @@ class BenchSettings(WritingSettings):
     limit: Positive | None = None
     """So many tasks, at even distances over the whole set."""
     backbone: str | None = None
-    """The model that writes: embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."""
+    """The model that writes: embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE; none for drafts alone."""
+    drafts: Count = 0
+    """Kernels of the rule-based compiler that are judged too, best first, where a sample has none that is faster, until one is."""
     samples: Positive = 1
     """Samples of each task, none of which sees another."""
     turns: Positive = 1
@@ -144,21 +146,29 @@ class BenchSettings(WritingSettings):
 
     @property
     def kernels(self) -> int:
-        """Of one sample, in a row."""
+        """Of one sample, in a row, without drafts."""
+        if not self.asks_model:
+            return 0 if self.candidates is None else 1
         return self.turns * (self.width if self.strategy in WIDE else 1) * (self.branch if self.strategy in BRANCHING else 1)
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model writes; else kernels are read from files, or the compiler is alone."""
+        return self.backbone not in (None, NO_MODEL)
 
     @property
     def in_process(self) -> bool:
         """Whether the model draws its answers in this process, on this machine's devices."""
-        return self.backbone is not None and not self.backbone.startswith(("server:", "scripted:"))
+        return self.asks_model and not str(self.backbone).startswith(("server:", "scripted:"))
 
     def resolved(self) -> BenchSettings:
         """With what the user did not say, which the backbone and the device choose."""
-        if self.backbone is None:
-            return self
+        language = choose_language(self.language, self.judging.kind) if self.asks_model or self.drafts else self.language
+        if self.backbone is None or not self.asks_model:
+            return self.model_copy(update={"language": language})
         style = prompt_style(self.backbone, self.style)
         chosen: dict[str, Any] = {
-            "language": choose_language(self.language, self.judging.kind),
+            "language": language,
             "temperature": temperature_for(self.backbone, self.samples * self.turns, self.temperature),
             "max_tokens": answer_tokens(self.backbone, self.max_tokens),
             "style": style,
@@ -199,24 +209,34 @@ class BenchSettings(WritingSettings):
             stopping=Stopping(roofline=0.0),
         )
 
+    def drafting(self, device: str) -> EpisodeSettings:
+        """Of the compiler's part of one sample: nothing that only a model is asked with."""
+        return EpisodeSettings(
+            device=device,
+            language=self.language or "",
+            baselines=self.judging.baselines,
+            precision=self.precision,
+            quick=self.quick,
+            drafts=self.drafts,
+            stopping=Stopping(roofline=0.0),
+        )
+
     def terms(self, tasks: tuple[str, ...], facts: dict[str, Any]) -> dict[str, Any]:
         """What must be the same when a run is resumed, as plain JSON, together with facts that only the run's material tells."""
         candidates = "" if self.candidates is None else str(self.candidates)
         own = {"tasks": tasks, "name": self.name, "levels": sorted(set(self.levels)), "only": self.only, "limit": self.limit,
-               "candidates": candidates, "turns": 1}  # fmt: skip
-        writing: dict[str, Any] = {}
-        if self.backbone is not None:
+               "candidates": candidates, "turns": self.kernels, "drafts": self.drafts}  # fmt: skip
+        writing: dict[str, Any] = {"language": self.language} if self.drafts else {}
+        if self.backbone == NO_MODEL:
+            writing["backbone"] = self.backbone
+        if self.asks_model:
             names = ("backbone", "language", "samples", "strategy", "width", "branch", "selection", "temperature", "max_tokens", "context",
                      "style", "seed")  # fmt: skip
-            writing = {name: getattr(self, name) for name in names}
+            writing |= {name: getattr(self, name) for name in names}
             writing |= {"stop": self.stop} if self.stop else {}
             writing |= {"steps": self.steps, "skill_files": str(self.skill_files or "")} if self.strategy == "agent" else {}
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
-            writing |= {
-                "redraws": self.resamples,
-                "prompts": str(self.prompts.resolve()) if self.prompts else "",
-                "turns": self.kernels,
-            }
+            writing |= {"redraws": self.resamples, "prompts": str(self.prompts.resolve()) if self.prompts else ""}
         return dict(
             json.loads(encoded(json_text({**own, **asdict(self.judging), **writing, **facts})))
         )  # as a file gives it back

@@ -52,6 +52,12 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
     )
 
 
+async def run_drafts(context: EpisodeContext, task: Task, settings: EpisodeSettings, episode: str) -> None:
+    """Drafts alone, until one is faster, in the log of an episode whose other kernels, if any, are judged. No model is asked."""
+    use_language(settings.language)
+    await write_drafts(EpisodeSearch(context, episode, task, settings, [()]), until_faster=True)
+
+
 def use_of(episode: Episode, run: str, rules: Rules) -> Use:
     """What the episode says about the skills it used, for the library's statistics."""
     schemes = []

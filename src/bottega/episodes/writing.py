@@ -30,7 +30,7 @@ from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.node import SearchNode, best_of
+from bottega.episodes.node import SearchNode, best_of, faster
 from bottega.episodes.settings import EpisodeSettings
 from bottega.languages import candidate_from
 
@@ -226,8 +226,8 @@ class EpisodeSearch:
         return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
 
 
-async def write_drafts(search: EpisodeSearch) -> None:
-    """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
+async def write_drafts(search: EpisodeSearch, until_faster: bool = False) -> None:
+    """Have drafts drawn and judge them, one after the other: each may be all that is needed. `until_faster`: the first that is faster is."""
     key = f"{search.episode}/drafts"
     drafted = search.context.journal.done(key, Drafted)
     if drafted is None:
@@ -236,7 +236,7 @@ async def write_drafts(search: EpisodeSearch) -> None:
             return
         drafted = await search.context.journal.once(key, Drafted, lambda: _drafted(search, draft_source, key))
     for number, draft in enumerate(drafted.drafts, 1):
-        if search.finished():
+        if search.finished() or (until_faster and any(map(faster, search.nodes))):
             return
         try:
             await search.adopt(f"draft{number}", draft, drafted.author)
