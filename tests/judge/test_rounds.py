@@ -150,7 +150,7 @@ class Baseline:
 @pytest.mark.parametrize("kind", ["died", "forged"])
 def test_a_baseline_that_is_lost_is_no_fault_of_the_candidate(kind: str) -> None:
     with pytest.raises(InvalidTask, match="eager"):
-        timed_call(Baseline("eager", fails=kind), None, None)  # type: ignore[arg-type]
+        timed_call(Baseline("eager", fails=kind), None, SimpleNamespace(paused=nullcontext))  # type: ignore[arg-type]
     with pytest.raises(RunnerFailed):
         timed_call(Baseline("candidate", fails=kind), None, None)  # type: ignore[arg-type]
 
@@ -162,7 +162,8 @@ def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict
     def gone(deadline: float) -> None:
         raise RunnerFailed("died")
 
-    run: Any = SimpleNamespace(options=lambda: None, accepted_variants=lambda: ["plain"])
+    options = SimpleNamespace(paused=nullcontext)
+    run: Any = SimpleNamespace(options=lambda: options, accepted_variants=lambda: ["plain"])
     profile = SimpleNamespace(alone_ms=alone_ms)
     run.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)
     run.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)
@@ -347,7 +348,7 @@ def test_inputs_that_the_reference_has_no_answer_to_are_no_fault_of_the_candidat
     assert log.count("eager spiked") <= 2, "no more of them"
     assert len(seen.pairs["eager"]) > 20
     with pytest.raises(InvalidTask, match="singular"):
-        timed_call(Raising("eager", log), SimpleNamespace(variant="spiked"), None)  # type: ignore[arg-type]
+        timed_call(Raising("eager", log), SimpleNamespace(variant="spiked"), SimpleNamespace(paused=nullcontext))  # type: ignore[arg-type]
 
 
 def test_who_raises_where_the_reference_answers_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,9 +78,10 @@ def call_often(
             records = {name: timed_call(trusted, inputs, options), "candidate": mine}
             sampled = most_sampled(candidate.device, settings.quick)
             rounding = accepted[inputs.variant]
-            problem = inspect_outputs(
-                oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
-            )
+            with options.paused():
+                problem = inspect_outputs(
+                    oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
+                )
             if problem:
                 result.seen.problem = f"in call {len(result.core_ns) + 1} of many: {problem}"
                 break

@@ -242,8 +242,7 @@ class _Round:
             wanted = self._expected if look else None
             runner, options = self.runners[name], self.options
             try:
-                with nullcontext() if runner.name == "candidate" else options.paused():
-                    self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
+                self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
             except RunnerFailed as failure:
                 if failure.kind == "failure":
                     self.call(next(iter(self.runners)))  # who raises where the reference does is not to blame
@@ -271,7 +270,8 @@ def timed_call(
     """Raises `InvalidTask` for a baseline whose process is lost or does not stay stopped: not the candidate's fault, so the judge opens the task
     again. And `ReferenceRaises` for one that has no answer to these inputs."""
     try:
-        return runner.run_call(inputs, options, sampled=sampled, keep=keep, look=look)
+        with nullcontext() if runner.name == "candidate" else options.paused():
+            return runner.run_call(inputs, options, sampled=sampled, keep=keep, look=look)
     except RunnerFailed as failure:
         if runner.name == "candidate":
             raise
