@@ -177,7 +177,9 @@ def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
     timing = _no_less_than_worked(_combine(pairs, floor), pairs, base * math.exp(-floor))
     late = delayed(pairs) / (timing.candidate_ms * 1e6)
     if late >= STOLEN_SHARE:
-        timing = replace(timing, speedup=replace(timing.speedup, high=timing.speedup.high / max(1 - late, 1 / LARGEST_RATIO)))
+        high = timing.speedup.high / max(1 - late, 1 / LARGEST_RATIO)
+        no_end = max(timing.speedup.high, LARGEST_RATIO * math.exp(floor))
+        timing = replace(timing, speedup=replace(timing.speedup, high=min(high, no_end)))
     share = stolen(pairs) / base
     if share < STOLEN_SHARE:
         return timing
