@@ -426,3 +426,29 @@ def test_what_other_threads_may_have_done_unseen_counts_at_the_low_end() -> None
     several = [replace(pair, candidate_others=400_000) for pair in alone]
     assert combine(several, 0.02).speedup.low < 1.96
     assert combine(several, 0.02).speedup.point == combine(alone, 0.02).speedup.point
+
+
+def crowded(baseline_ms: float, candidate_ms: float) -> list[TimedPair]:
+    """One module against itself: 8 ms on a core, and others have the core of one of the two for the rest. Both wait elsewhere in their turns."""
+    return [
+        replace(
+            pair,
+            baseline_worked=8 * MILLISECOND,
+            baseline_waited=15 * MILLISECOND,
+            candidate_ran=8 * MILLISECOND,
+            candidate_waited=13 * MILLISECOND,
+            candidate_waited_delivery=20 * MILLISECOND,
+            cores=2,
+        )
+        for pair in rounds(baseline_ms, candidate_ms)
+    ]
+
+
+@pytest.mark.parametrize(("baseline_ms", "candidate_ms"), [(18.0, 8.2), (8.2, 18.0)])
+def test_others_that_have_one_runner_s_core_for_seconds_make_nobody_faster_or_slower(
+    baseline_ms: float, candidate_ms: float
+) -> None:
+    pairs = crowded(baseline_ms, candidate_ms)
+    assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.AMBIGUOUS
+    asleep = [replace(pair, baseline_waited=0, candidate_waited=0, candidate_waited_delivery=0) for pair in pairs]
+    assert speed_outcome(combine(asleep, 0.02).speedup) is (Outcome.FASTER if baseline_ms > candidate_ms else Outcome.SLOWER)

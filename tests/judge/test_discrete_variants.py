@@ -113,3 +113,33 @@ def test_a_table_that_is_the_same_in_every_draw_is_left_alone() -> None:
     assert source.has_discrete and source.discrete == ["fixed", "fixed", "repeating", "constant"]
     drawn = source.draw("discrete")
     assert torch.equal(drawn.tensors[1], table) and int(drawn.tensors[3].min()) < 64
+
+
+@pytest.mark.parametrize("variant", OF_INTEGERS)
+@pytest.mark.parametrize("drawn", [torch.arange(0, 4097, 16), torch.arange(0, 10, 2), torch.arange(8, 1000, 31).repeat(3, 1)])
+def test_parts_of_one_length_get_others_between_the_same_ends(variant: str, drawn: torch.Tensor) -> None:
+    kind = discrete_structure(drawn)
+    assert kind == "progression"
+    seen = set()
+    for _ in range(8):
+        varied = drawn.clone()
+        apply_discrete(varied, kind, variant, STRONGEST)
+        assert torch.equal(varied[..., [0, -1]], drawn[..., [0, -1]])
+        assert bool((varied.diff(dim=-1) > 0).all())
+        seen.add(torch.equal(varied, drawn))
+    assert False in seen
+    apply_discrete(weaker := drawn.clone(), kind, variant, WEAKER)
+    assert torch.equal(weaker, drawn)
+
+
+def drawn_twice(*inputs: object) -> InputSource:
+    source = InputSource(lambda: [torch.randn(64), *inputs], "cpu")
+    source.draw()
+    source.draw()
+    return source
+
+
+def test_where_parts_begin_is_left_alone_where_another_table_may_tell_the_same() -> None:
+    begins = torch.arange(0, 64, 8)
+    assert drawn_twice(begins).has_discrete
+    assert not drawn_twice(begins, torch.arange(8).repeat_interleave(8)).has_discrete

@@ -222,3 +222,20 @@ def test_a_mask_that_is_the_same_everywhere_changes_in_some_places(value: bool) 
 def test_the_strongest_form_comes_first(variant: str) -> None:
     assert strengths(variant)[0] == STRONGEST
     assert len(set(strengths(variant))) == len(strengths(variant))
+
+
+@pytest.mark.parametrize("shape", [(16, 3, 40, 40), (2, 4096), (4, 4)])
+def test_a_short_axis_leaves_room_for_one_zero(shape: tuple[int, ...]) -> None:
+    assert int((spiked(*shape) == 0).sum()) == 1
+
+
+def test_a_complex_zero_is_zero_in_both_parts() -> None:
+    varied = torch.randn(64, 64, dtype=torch.complex64)
+    apply_variant(varied, "free", "spiked")
+    assert int((varied == 0).sum()) == 8
+
+
+def test_of_short_axes_at_the_front_two_blocks_are_faint() -> None:
+    """Such as samples and channels, over each of which somebody takes a variance."""
+    sizes = spiked(4, 3, 6, 4096).double().square().mean((-1, -2)).sqrt().flatten().sort().values
+    assert float(sizes[0]) < 1e-6 and 1e-4 < float(sizes[1]) < 0.1 < float(sizes[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +52,7 @@ def calls(
     settings: Any = SimpleNamespace(quick=True)
     profile: Any = SimpleNamespace(input_room=room)
     nothing: Any = None
-    options: Any = SimpleNamespace(deadline=lambda: time.monotonic() + seconds)
+    options: Any = SimpleNamespace(deadline=lambda: time.monotonic() + seconds, paused=nullcontext)
     found = many_calls.call_often(
         source,
         nothing,

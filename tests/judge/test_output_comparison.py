@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from bottega.judge import output_comparison
-from bottega.judge.output_comparison import OutputComparison, index_text, nonfinite_elements, pattern, root_mean_square
+from bottega.judge.output_comparison import (
+    OutputComparison,
+    WrongElements,
+    index_text,
+    nonfinite_elements,
+    pattern,
+    root_mean_square,
+)
 from bottega.judge.tensor_transport import dtype_name
 
 
@@ -323,3 +330,28 @@ def test_what_is_not_finite_is_counted_or_noticed(dtype: torch.dtype) -> None:
     assert int(nonfinite_elements(values, counted=False)) == 1
     assert int(nonfinite_elements(values[1:2], counted=True)) == int(nonfinite_elements(values[:0], counted=True)) == 0
     assert int(nonfinite_elements(torch.ones(3, dtype=torch.int64), counted=True)) == 0
+
+
+def wrong_elements(spoiled: int, of_reference: int, elements: int = 4096) -> WrongElements:
+    truth = 1 + torch.rand(elements, dtype=torch.float64)
+    got, want = truth.float(), truth.float()
+    got[:spoiled] *= 1.5
+    want[elements - of_reference :] *= 1.5
+    found = WrongElements(3e-4)
+    found.feed_all(got, want, truth)
+    assert (found.got, found.reference) == (spoiled, of_reference)
+    return found
+
+
+def test_an_ill_conditioned_output_may_have_a_few_more_wrong_elements_than_the_reference_s() -> None:
+    assert wrong_elements(0, 0).alike and wrong_elements(8, 0).alike and wrong_elements(40, 20).alike
+    assert not wrong_elements(60, 20).alike
+    assert not wrong_elements(4096, 4096).alike, "where most is wrong nothing is known"
+    assert not wrong_elements(1, 1, elements=1).alike
+
+
+def test_what_is_not_finite_is_one_wrong_element() -> None:
+    found = WrongElements(3e-4)
+    nan, inf = float("nan"), float("inf")
+    found.feed_all(torch.tensor([inf, 1.0, nan]), torch.tensor([2.0, inf, nan]), torch.tensor([2.0, 1.0, nan]).double())
+    assert (found.got, found.reference) == (1, 1)

@@ -150,7 +150,7 @@ class Baseline:
 @pytest.mark.parametrize("kind", ["died", "forged"])
 def test_a_baseline_that_is_lost_is_no_fault_of_the_candidate(kind: str) -> None:
     with pytest.raises(InvalidTask, match="eager"):
-        timed_call(Baseline("eager", fails=kind), None, None)  # type: ignore[arg-type]
+        timed_call(Baseline("eager", fails=kind), None, SimpleNamespace(paused=nullcontext))  # type: ignore[arg-type]
     with pytest.raises(RunnerFailed):
         timed_call(Baseline("candidate", fails=kind), None, None)  # type: ignore[arg-type]
 
@@ -162,7 +162,8 @@ def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict
     def gone(deadline: float) -> None:
         raise RunnerFailed("died")
 
-    run: Any = SimpleNamespace(options=lambda: None, accepted_variants=lambda: ["plain"])
+    options = SimpleNamespace(paused=nullcontext)
+    run: Any = SimpleNamespace(options=lambda: options, accepted_variants=lambda: ["plain"])
     profile = SimpleNamespace(alone_ms=alone_ms)
     run.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)
     run.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)
@@ -311,3 +312,46 @@ def test_rounds_that_are_run_again_end_with_the_candidates_time(
         exactly=16,
     )
     assert len(found.pairs["eager"]) == count
+
+
+class Raising(Called):
+    """Has no answer to spiked inputs."""
+
+    def run_call(self, drawn: Any, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
+        self.log.append(f"{self.name} {drawn.variant}")
+        if drawn.variant == "spiked":
+            raise RunnerFailed("failure", {"text": "singular"})
+        return Recorded.run_call(Recorded(self.name, []), drawn, options)
+
+
+def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
+    return rounds.run_rounds(
+        lambda variant: SimpleNamespace(variant=variant),  # type: ignore[arg-type, return-value]
+        None,  # type: ignore[arg-type]
+        {"eager": runners[0]},  # type: ignore[dict-item]
+        runners[1],  # type: ignore[arg-type]
+        {variant: [] for variant in variants},
+        settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02),  # type: ignore[arg-type]
+        options=SimpleNamespace(paused=nullcontext),  # type: ignore[arg-type]
+        ahead=[],
+        profile=SimpleNamespace(aliases=False, mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("candidate", [Recorded, Raising])
+def test_inputs_that_the_reference_has_no_answer_to_are_no_fault_of_the_candidate(
+    monkeypatch: pytest.MonkeyPatch, candidate: type[Called]
+) -> None:
+    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
+    log: list[str] = []
+    seen = rounds_of([Raising("eager", log), candidate("candidate", log)], ["plain", "spiked"])
+    assert log.count("eager spiked") <= 2, "no more of them"
+    assert len(seen.pairs["eager"]) > 20
+    with pytest.raises(InvalidTask, match="singular"):
+        timed_call(Raising("eager", log), SimpleNamespace(variant="spiked"), SimpleNamespace(paused=nullcontext))  # type: ignore[arg-type]
+
+
+def test_who_raises_where_the_reference_answers_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
+    with pytest.raises(RunnerFailed):
+        rounds_of([Recorded("eager", []), Raising("candidate", [])], ["spiked"])

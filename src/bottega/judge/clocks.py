@@ -58,6 +58,8 @@ class TimedPair:
     """The same of the baseline's, outside of its call: to wake up, to hand over its outputs and to describe them."""
     baseline_waited: int = 0
     """How long some thread of the baseline's call was ready and had no core, as the operating system counts it; 0 beside a GPU."""
+    baseline_worked: int = 0
+    """How long the baseline's first thread was on a core in its call."""
     restrided: bool = False
     """The candidate returned another layout than the reference: changing it is part of its delivery, and is charged, but is no lie."""
     held: int = 0
@@ -124,9 +126,22 @@ def without_waiting(pairs: Sequence[TimedPair]) -> list[TimedPair]:
 
 def stolen(pairs: Sequence[TimedPair]) -> float:
     """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that other
-    processes had, and that makes no candidate faster. Both wait a little when they are woken, so only the difference counts."""
-    more = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
-    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS)
+    processes had, and that makes no candidate faster. Both wait a little when they are woken, so only the difference counts: of whole turns, and
+    of what their first threads waited within the call, since others may share one's core for seconds and leave the other's alone."""
+    turns = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
+    calls = [_baseline_lost(pair) - max(0, pair.candidate_outer - pair.candidate_ran) for pair in pairs]
+    return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS, hodges_lehmann(calls)[0] - WOKEN_NS)
+
+
+def delayed(pairs: Sequence[TimedPair]) -> float:
+    """The same of the candidate, within its calls: it makes no candidate slower."""
+    more = [min(pair.candidate_waited, pair.candidate_outer - pair.candidate_ran) - _baseline_lost(pair) for pair in pairs]
+    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if pairs[0].cores else 0.0
+
+
+def _baseline_lost(pair: TimedPair) -> int:
+    """How long the baseline's call waited: no longer than its first thread was on no core."""
+    return min(pair.baseline_waited, max(0, pair.baseline_inner - pair.baseline_worked))
 
 
 def charged(pairs: Sequence[TimedPair]) -> float:
@@ -160,6 +175,11 @@ def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
     baseline's above what it was on one for."""
     base = median(max(pair.baseline_inner, 1) for pair in pairs)
     timing = _no_less_than_worked(_combine(pairs, floor), pairs, base * math.exp(-floor))
+    late = delayed(pairs) / (timing.candidate_ms * 1e6)
+    if late >= STOLEN_SHARE:
+        high = timing.speedup.high / max(1 - late, 1 / LARGEST_RATIO)
+        no_end = max(timing.speedup.high, LARGEST_RATIO * math.exp(floor))
+        timing = replace(timing, speedup=replace(timing.speedup, high=min(high, no_end)))
     share = stolen(pairs) / base
     if share < STOLEN_SHARE:
         return timing

@@ -80,8 +80,9 @@ def _of_reference(run: EvaluationRun, options: CallOptions, question: Message) -
     """What a baseline answers after a call; nothing where its process is lost, which is noticed at its next call."""
     baseline = next(iter(run.context.baselines.values()))
     try:
-        baseline.run_call(run.context.draw(), options)
-        return baseline.ask(question, run.budget.end)
+        with run.paused():
+            baseline.run_call(run.context.draw(), options)
+            return baseline.ask(question, run.budget.end)
     except RunnerFailed:
         return {}
 
@@ -95,5 +96,7 @@ def _sample(run: EvaluationRun, options: CallOptions, core_ns: list[int]) -> dic
     for played in range(400):
         if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
             break
-        core_ns.append(run.runner.run_call(run.context.draw(), options, sampled=True).core_ns(cores))
+        with run.paused():
+            inputs = run.context.draw()
+        core_ns.append(run.runner.run_call(inputs, options, sampled=True).core_ns(cores))
     return run.runner.control.sample_stop()

@@ -11,7 +11,10 @@ import torch
 from bottega.judge.input_variants import PIECE, Strength, looks_normalised, looks_sorted
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+COUNTING = (torch.int64, torch.int32)
 FEW_VALUES = 64
+FEWEST_BEGINNINGS = 4
+"""Of an axis in whose progression anybody would see where parts begin."""
 LOOKED_AT = 1 << 20
 SHORT, PARTS = 16, 8
 """Shorter rows are taken along the first axis; and where there are fewer rows than parts, each row is taken as so many."""
@@ -27,7 +30,8 @@ MASKED_OF_8 = 1
 
 
 def discrete_structure(tensor: torch.Tensor) -> str:
-    """`repeating`, `distinct`, `consecutive` (positions), `constant` (lengths that are always full, a mask of ones), or `fixed`."""
+    """`repeating`, `distinct`, `consecutive` (positions), `progression` (where parts of one length begin), `constant` (lengths that are always
+    full, a mask of ones), or `fixed`."""
     if not tensor.numel() or (tensor.dtype not in INTEGERS and not _of_few_values(tensor)):
         return "fixed"
     integral = not tensor.is_floating_point()
@@ -36,6 +40,8 @@ def discrete_structure(tensor: torch.Tensor) -> str:
         return "constant" if integral and tensor.dtype != torch.bool and int(first) >= 1 else "fixed"
     if tensor.shape[-1] >= SHORT and integral and tensor.dtype != torch.bool and bool((tensor.diff(dim=-1) == 1).all()):
         return "consecutive"
+    if tensor.dtype in COUNTING and tensor.shape[-1] >= FEWEST_BEGINNINGS and _step(tensor) > 1:
+        return "progression"
     if looks_normalised(tensor) or looks_sorted(tensor, least=3) or _is_square_and_structured(tensor):
         return "fixed"
     looked_at = tensor.reshape(-1)[:LOOKED_AT]
@@ -53,6 +59,10 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
     if kind == "constant":
         if strength.extreme and not reorder_only:
             _vary_constant(tensor)
+        return
+    if kind == "progression":
+        if strength.extreme and not reorder_only:
+            _vary_progression(tensor)
         return
     rows = _rows_of(tensor)
     if kind == "consecutive":
@@ -75,6 +85,19 @@ def _vary_constant(tensor: torch.Tensor) -> None:
         return
     lower = torch.randint(1, value, tensor.shape, device=tensor.device).to(tensor.dtype)
     tensor.copy_(torch.where(chance < 4, lower, tensor) if tensor.numel() > 1 else lower)
+
+
+def _step(tensor: torch.Tensor) -> int:
+    """By which all elements of each row follow one another; 0 where there is no such number."""
+    steps = tensor.diff(dim=-1)
+    first = int(steps.flatten()[0])
+    return first if bool((steps == first).all()) else 0
+
+
+def _vary_progression(tensor: torch.Tensor) -> None:
+    """Parts get different lengths, none of them empty; all of them together begin and end where they did."""
+    inner = tensor[..., 1:-1]
+    inner.add_(torch.randint(0, _step(tensor), inner.shape, device=tensor.device).to(tensor.dtype))
 
 
 def _rows_of(tensor: torch.Tensor) -> torch.Tensor:

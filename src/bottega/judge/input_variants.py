@@ -9,8 +9,9 @@ where they were not, but for zeros that share no row and no column: the order of
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import torch
 
@@ -31,7 +32,8 @@ FAINT = 2.0**-9, 2.0**-36
 processors longer."""
 FAINT_HALF = 2.0**-7, 2.0**-9
 """The same in fp16, which has nothing below 2**-24."""
-ZEROS = 8
+ZEROS, LEAST_WITH_A_ZERO = 8, 8
+"""At most, and the elements that a tensor has where there are any."""
 GIANTS_AT_ENDS = 16
 """At the end of an axis of 1,024, however few lines there are; of shorter ones less, since they have fewer elements to be seen beside them."""
 CARRIERS, CARRIERS_AT_ENDS, NEAR_THE_END = 256, 16, 16
@@ -86,6 +88,7 @@ def structure(tensor: torch.Tensor) -> str:
 
 def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Strength = STRONGEST) -> None:
     """Change the values of `tensor` into a variant, in place and in pieces."""
+    whole = tensor
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
@@ -114,7 +117,7 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
     if variant == "spiked" and strength.extreme:
         _vary_ends(tensor, spread, giant)
         _make_faint(tensor)
-        _put_zeros(tensor)
+        _put_zeros(whole)  # of a complex number both parts
 
 
 def _vary_constant(tensor: torch.Tensor, wide: torch.dtype) -> None:
@@ -173,19 +176,29 @@ def _vary_ends(tensor: torch.Tensor, spread: float, giant: float) -> None:
 
 
 def _make_faint(tensor: torch.Tensor) -> None:
-    """Of every axis one slice near what is usually added to a variance, and one far below."""
+    """Of every axis one slice near what is usually added to a variance, and one far below. Short axes at the front, as of four samples of three
+    channels, count as one."""
+    blocks: list[tuple[int, ...]] = [()]
+    for size in takewhile(lambda size: size < SLICED_AXIS, tensor.shape[:-1]):
+        blocks = [(*block, place) for block in blocks for place in range(size)]
+        if len(blocks) >= SLICED_AXIS:
+            _make_slices_faint(tensor, blocks)
+            break
     for axis, size in enumerate(tensor.shape):
         if size >= SLICED_AXIS:
-            first = secrets.randbelow(size)
-            places = first, (first + 1 + secrets.randbelow(size - 1)) % size
-            for place, factor in zip(places, FAINT_HALF if tensor.dtype == torch.float16 else FAINT):
-                tensor.select(axis, place).mul_(factor)
+            _make_slices_faint(tensor.movedim(axis, 0), range(size))
+
+
+def _make_slices_faint(tensor: torch.Tensor, places: Sequence[int | tuple[int, ...]]) -> None:
+    chosen = secrets.SystemRandom().sample(places, 2)
+    for place, factor in zip(chosen, FAINT_HALF if tensor.dtype == torch.float16 else FAINT):
+        tensor[place].mul_(factor)
 
 
 def _put_zeros(tensor: torch.Tensor) -> None:
-    """A few zeros, no two of them in one row or column."""
+    """A few zeros, no two of them in one row or column. One where an axis is too short for more, as of three channels: it is like no other."""
     axes = [size for size in tensor.shape if size > 1]
-    count = min([ZEROS, *(size // 4 for size in axes)]) if axes else 0
+    count = min(ZEROS, max(1, min(size // 4 for size in axes))) if tensor.numel() >= LEAST_WITH_A_ZERO else 0
     drawn = secrets.SystemRandom()  # few of many: a permutation of a billion places would take minutes
     places = [drawn.sample(range(size), count) if size > 1 else [0] * count for size in tensor.shape]
     if count:

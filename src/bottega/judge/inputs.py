@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from bottega.core.arguments import read_arguments
-from bottega.judge.discrete_variants import apply_discrete, discrete_structure, varies_values
+from bottega.judge.discrete_variants import INTEGERS, apply_discrete, discrete_structure, varies_values
 from bottega.judge.input_variants import PIECE, Strength, apply_variant, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import (
@@ -128,6 +128,13 @@ class InputSource:
         self.discrete = [
             kind if varies_values(kind) == (one != two) else "fixed" for kind, one, two in zip(kinds, before, digests)
         ]
+        tables = [
+            place
+            for place, (tensor, kind) in enumerate(zip(drawn.tensors, self.discrete))
+            if tensor.dtype in INTEGERS and not varies_values(kind)
+        ]
+        if len(tables) > 1:  # one may tell of the other: where parts begin, and to which part each row belongs
+            self.discrete = ["fixed" if kind == "progression" else kind for kind in self.discrete]
 
     def _vary_discrete(self, drawn: InputSet) -> None:
         kinds, strength = self.discrete or [], self.strength(drawn.variant)

@@ -23,6 +23,7 @@ from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.trials import call_violations
+from bottega.judge.worker_link import RunnerFailed
 
 COMPARED_ONE_IN, COMPARED_THEN_ONE_IN = 8, 2
 """Calls: while a stock may last, and once it is used up. Who has none left can hide that only by leaving the work out of all of these calls, and
@@ -63,7 +64,12 @@ def call_often(
     latest = now + min(LONGEST_SECONDS, SHARE_OF_THE_REST * (options.deadline() - now))
     while len(result.core_ns) < prepared.calls_to_make and time.monotonic() < latest:
         inputs, keep = next(contents), keeps_outputs(candidate, profile)
-        mine = timed_call(candidate, inputs, options, keep=keep)
+        try:
+            mine = timed_call(candidate, inputs, options, keep=keep)
+        except RunnerFailed as failure:
+            if failure.kind == "failure":
+                timed_call(trusted, inputs, options)  # raises where the reference has no answer either
+            raise
         result.seen.violations += call_violations(candidate, mine, inputs, options)
         if result.seen.violations:
             break
@@ -72,9 +78,10 @@ def call_often(
             records = {name: timed_call(trusted, inputs, options), "candidate": mine}
             sampled = most_sampled(candidate.device, settings.quick)
             rounding = accepted[inputs.variant]
-            problem = inspect_outputs(
-                oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
-            )
+            with options.paused():
+                problem = inspect_outputs(
+                    oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
+                )
             if problem:
                 result.seen.problem = f"in call {len(result.core_ns) + 1} of many: {problem}"
                 break

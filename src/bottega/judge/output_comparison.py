@@ -17,6 +17,8 @@ from bottega.judge.tolerance import Tolerance, tolerance
 PIECE = 1 << 22
 """Elements compared at a time: some ten fp64 tensors of this length exist meanwhile."""
 MOST_ROWS = 1 << 12
+MOST_BY_CHANCE, FEW = 8, 16
+"""Elements of an ill-conditioned output that a candidate may get wrong beside twice as many as the reference does; one in so many at most."""
 
 
 @dataclass
@@ -196,6 +198,39 @@ class OutputComparison:
             "reference_worst": self.reference_worst,
             "limit": max(self.limit.overall, self.limit.slack * self.reference_error),
         }
+
+
+@dataclass
+class WrongElements:
+    """How many elements candidate and reference get wrong, each by itself: where some are quotients of almost nothing, these are all that a root
+    mean square shows, and they come out differently in every order of a sum."""
+
+    limit: float
+    """Error of one element, relative to its own size plus that of half of the others."""
+    elements: int = 0
+    got: int = 0
+    reference: int = 0
+
+    def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> None:
+        flattened = [_real(each.reshape(-1)).split(PIECE) for each in (got, reference, truth)]
+        for mine, theirs, narrow in zip(*flattened):
+            right = narrow.double()
+            finite = right[right.isfinite()].abs()
+            allowed = right.abs().add_(finite.median() if finite.numel() else 0.0).mul_(self.limit)
+            self.elements += right.numel()
+            self.got += _count_wrong(mine, right, allowed)
+            self.reference += _count_wrong(theirs, right, allowed)
+
+    @property
+    def alike(self) -> bool:
+        """Whether the candidate's are hardly more than the reference's, and few of all."""
+        return self.got <= min(2 * self.reference + MOST_BY_CHANCE, self.elements // FEW)
+
+
+def _count_wrong(values: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor) -> int:
+    values = values.double()
+    same = (values == truth) | (values.isnan() & truth.isnan())
+    return int((~(same | ((values - truth).abs() <= allowed))).sum())
 
 
 def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:

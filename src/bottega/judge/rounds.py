@@ -18,7 +18,7 @@ from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
 from bottega.judge.inputs import InputSet
-from bottega.judge.invalid_task import InvalidTask
+from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import index_text
 from bottega.judge.runner import Runner
@@ -35,6 +35,7 @@ from bottega.judge.trials import (
     matched_outputs,
     may_keep,
     may_overwrite,
+    no_more_wrong,
     pair_outputs,
 )
 from bottega.judge.worker_link import RunnerFailed
@@ -55,6 +56,10 @@ SHARE_OF_THE_REST = 0.5
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
+
+
+class ReferenceRaises(InvalidTask):
+    """It has no answer to some inputs, which then say nothing about a candidate."""
 
 
 @dataclass
@@ -101,11 +106,19 @@ def run_rounds(
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
             inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+        if inputs.variant not in accepted:
+            continue
         keep = keeps_outputs(candidate, profile)
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         this = _Round(runners, inputs, options, keep)
-        for name in order:
-            this.call(name, look=looked and name == "candidate")  # sampled then too: such a call is not timed
+        try:
+            for name in order:
+                this.call(name, look=looked and name == "candidate")  # sampled then too: such a call is not timed
+        except ReferenceRaises:
+            if inputs.variant == "plain":
+                raise
+            accepted.pop(inputs.variant, None)  # its trial happened to be one of those that have an answer
+            continue
         records = this.records
         for name in records:
             if previous:
@@ -136,6 +149,7 @@ def run_rounds(
                 candidate_ran=mine.ran_ns,
                 baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
                 baseline_waited=theirs.waited_delivery_ns,
+                baseline_worked=theirs.worked_ns,
                 restrided=mine.restrided,
                 held=theirs.held_ns,
                 baseline_avoidable=theirs.avoidable_ns,
@@ -227,14 +241,21 @@ class _Round:
         if name not in self.records:
             wanted = self._expected if look else None
             runner, options = self.runners[name], self.options
-            with nullcontext() if runner.name == "candidate" else options.paused():
+            try:
                 self.records[name] = timed_call(runner, self.inputs, options, keep=self.keep, look=wanted, sampled=look)
+            except RunnerFailed as failure:
+                if failure.kind == "failure":
+                    self.call(next(iter(self.runners)))  # who raises where the reference does is not to blame
+                raise
 
     def _expected(self) -> list[torch.Tensor]:
         """The outputs of the first baseline. If the candidate is called before it, it runs while the candidate is stopped in its call: a candidate
         that could only be looked at after the baseline would know, by the time that has passed, when nobody looks."""
         name, baseline = next(iter(self.runners.items()))
-        self.call(name)
+        try:
+            self.call(name)
+        except ReferenceRaises:
+            return []  # said again when the candidate's call is over and the baseline's turn comes
         return baseline.output_views(self.records[name].specs)
 
 
@@ -247,11 +268,16 @@ def timed_call(
     sampled: bool = False,
 ) -> CallRecord:
     """Raises `InvalidTask` for a baseline whose process is lost or does not stay stopped: not the candidate's fault, so the judge opens the task
-    again."""
+    again. And `ReferenceRaises` for one that has no answer to these inputs."""
     try:
-        return runner.run_call(inputs, options, sampled=sampled, keep=keep, look=look)
+        with nullcontext() if runner.name == "candidate" else options.paused():
+            return runner.run_call(inputs, options, sampled=sampled, keep=keep, look=look)
     except RunnerFailed as failure:
-        if runner.name == "candidate" or failure.kind not in ("died", "forged"):
+        if runner.name == "candidate":
+            raise
+        if failure.kind == "failure" and not out_of_memory(str(failure.detail.get("text", ""))):
+            raise ReferenceRaises(f"the reference fails on some of its own inputs: {failure.detail.get('text')}") from None
+        if failure.kind not in ("died", "forged"):
             raise
         raise InvalidTask(f"the {runner.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
 
@@ -292,18 +318,22 @@ def _sampled(held: OutputPair, most: int) -> OutputPair:
 
 
 def _wrong_by_the_oracle(
-    oracle: Oracle, each: OutputPair, held: list[OutputPair], inputs: InputSet, options: CallOptions
+    oracle: Oracle, each: OutputPair, held: list[OutputPair], inputs: InputSet, options: CallOptions, usual: float
 ) -> bool:
-    """Where a few integers differ from the baseline's, the oracle decides which is wrong."""
+    """Where an output differs from the baseline's, the oracle decides which is wrong: of some inputs a baseline gets more wrong than of those of
+    its trial. `usual`: what it was off by there."""
     place = held.index(each)
     outputs = [other.want for other in held[: len(held) - len(options.mutates)]]
     if place >= len(outputs):
         return True
     comparison = each.comparison(options.precision)
-    for piece in oracle.truth(inputs, options.state, outputs):
-        got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
-        comparison.feed_all(got, want, piece.outputs[place])
-    return bool(comparison.problem)
+    try:
+        for piece in oracle.truth(inputs, options.state, outputs):
+            got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
+            comparison.feed_all(got, want, piece.outputs[place])
+        return bool(comparison.problem) and not no_more_wrong(comparison, held, place, oracle, inputs, options, usual)
+    except torch.OutOfMemoryError:
+        return True
 
 
 def inspect_outputs(
@@ -332,12 +362,10 @@ def inspect_outputs(
         comparison = looked_at.comparison(options.precision, off)
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         comparison.settle()
-        if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
-            if not _wrong_by_the_oracle(oracle, each, held, inputs, options):
-                continue  # a tie that rounding may break either way
-        elif not comparison.exact and not comparison.problem:
+        if not comparison.unequal and not comparison.problem:
             continue
-        if comparison.unequal or comparison.problem:
+        few = 0 < comparison.unequal <= max(4, comparison.elements // 1000)  # a tie that rounding may break either way
+        if not (few or not comparison.exact) or _wrong_by_the_oracle(oracle, each, held, inputs, options, off[0]):
             expected, received = comparison.worst_pair
             whole = looked_at.got.numel() == each.want.numel()
             known_place = whole and each.want.is_contiguous()

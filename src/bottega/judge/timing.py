@@ -73,7 +73,8 @@ class TimingStage:
         timed = self.run.accepted_variants()
         accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if trial["variant"] in timed}
         for _ in range(self._warm_up_rounds):
-            drawn = ahead.pop() if ahead else context.draw()
+            with options.paused():
+                drawn = ahead.pop() if ahead else context.draw()
             for runner in (*context.baselines.values(), self.run.runner):
                 timed_call(runner, drawn, options)
         chosen = {name: context.baselines[name] for name in self.run.settings.measured if name in context.baselines}
