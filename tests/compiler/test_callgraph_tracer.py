@@ -105,8 +105,8 @@ def test_a_task_that_breaks_its_sandbox_has_no_callgraph_and_the_next_one_has(
     ("before", "dtype"),
     [
         ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(1000)", ""),
-        ("for _ in range(20): print('x' * 1000000)", ""),
-        ("import torch\ntorch.set_default_dtype(torch.float64)", " float64"),
+        pytest.param("for _ in range(20): print('x' * 1000000)", "", marks=pytest.mark.rotates),
+        pytest.param("import torch\ntorch.set_default_dtype(torch.float64)", " float64", marks=pytest.mark.rotates),
         ("import torch\ntorch.relu = torch.sigmoid\nimport bottega.compiler.callgraph_recorder as s\ns.MOST_CALLS = 0\ns.record = None", None),
         (FORGED + "import threading, time\ndef late():\n    time.sleep(0.2)\n    while True:\n        "
          + EVERYWHERE.replace("\n", DEEPER) + "\nthreading.Thread(target=late, daemon=True).start()", None),

@@ -235,6 +235,7 @@ def test_the_same_material_gives_the_same_files(tmp_path: Path) -> None:
     assert sum(card["splits"].values()) == card["examples"] == sum(card["counts"]["role"].values())
 
 
+@pytest.mark.rotates
 def test_other_processes_make_the_same_examples_in_the_same_order(tmp_path: Path) -> None:
     tell(tmp_path)
     admit_all(tmp_path)

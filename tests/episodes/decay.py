@@ -44,7 +44,7 @@ class Decay(nn.Module):
 
 
 def example():
-    return torch.randn(2, 2048, 8)
+    return torch.randn(2, 512, 8)
 '''
 KERNEL = r'''"""The whole recurrence in one pass."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from episodes.test_drop_in import MARK, inputs, made, who
+from episodes.marked_kernel import MARK, inputs, made, who
 from torch import nn
 
 
@@ -169,8 +169,8 @@ def test_an_argument_that_is_its_default_may_be_written_out() -> None:
 
 
 def _texts() -> list[str]:
-    from episodes.test_drop_in import KERNEL as kernel
-    from episodes.test_drop_in import TASK as task
+    from episodes.marked_kernel import KERNEL as kernel
+    from episodes.marked_kernel import TASK as task
 
     return [kernel, task]
 

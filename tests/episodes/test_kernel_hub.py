@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from episodes.test_drop_in import KERNEL, MARK, TASK, _delivered
+from episodes.marked_kernel import KERNEL, MARK, TASK, delivered_text
 
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.kernel_hub import write_kernel_hub
@@ -44,7 +44,7 @@ def finished(folder: Path, outcome: str = "faster") -> Path:
         baselines=["eager"], claim=claim, fingerprint={"cpu": "a test"},
     )  # fmt: skip
     (folder / FILE).write_text(result.sealed().text())
-    (folder / OPTIMIZED).write_text(_delivered(KERNEL, TASK))
+    (folder / OPTIMIZED).write_text(delivered_text(KERNEL, TASK))
     (folder / VERDICT).write_text("{}\n")
     return folder
 

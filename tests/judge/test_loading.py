@@ -6,6 +6,7 @@ import io
 import pickle
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 
 from bottega.core.arguments import Arguments
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.loading import autocast, bytes_of, load_state, read_initial, set_precision, state_of
+from bottega.judge.loading import autocast, bytes_of, import_source, load_state, read_initial, set_precision, state_of
 
 
 def saved(module: nn.Module) -> bytes:
@@ -143,3 +144,12 @@ def test_state_beside_tensors_is_the_module_s_own() -> None:
     assert torch.equal(own.weight, wanted.weight)
     with pytest.raises(InvalidTask, match="_extra_state is a dict"):
         state_of(own)
+
+
+def test_texts_of_one_length_in_one_second_are_two_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    now = [import_source(f"value = {number}", "one_of_two").value for number in (1, 2)]
+    monkeypatch.delitem(sys.modules, "one_of_two")
+    assert now == [1, 2]

@@ -25,7 +25,8 @@ TASK_MODULE = "task"
 
 
 def import_source(source: str, name: str) -> ModuleType:
-    """Import source text from a real file, so that inspect, Triton and torch.compile can read it."""
+    """Import source text from a real file, so that inspect, Triton and torch.compile can read it. The text itself is compiled: Python's own
+    cache knows a file by its size and the second of its writing, and would give one text the code of another."""
     folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), "work")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{name}.py")
@@ -35,10 +36,10 @@ def import_source(source: str, name: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    exec(compile(source.encode(), path, "exec", dont_inherit=True), module.__dict__)
     return module
 
 
