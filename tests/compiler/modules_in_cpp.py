@@ -12,7 +12,7 @@ class Model(nn.Module):
         super().__init__()
 {init}
     def forward(self, {arguments}):
-        return {body}
+{before}        return {body}
 
 
 def get_inputs():
@@ -24,9 +24,9 @@ def get_init_inputs():
 """
 
 
-def module(body: str, inputs: str = "torch.randn(6, 37)", arguments: str = "x", init: str = "") -> str:
-    lines = "".join(f"        {line}\n" for line in init.split("; ") if line)
-    return HEAD.format(init=lines, arguments=arguments, body=body, inputs=inputs)
+def module(body: str, inputs: str = "torch.randn(6, 37)", arguments: str = "x", init: str = "", before: str = "") -> str:
+    lines, first = ("".join(f"        {line}\n" for line in text.split("; ") if line) for text in (init, before))
+    return HEAD.format(init=lines, arguments=arguments, before=first, body=body, inputs=inputs)
 
 
 QUICK = {
