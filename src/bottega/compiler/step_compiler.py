@@ -38,6 +38,10 @@ VERSION = "2"
 LONGEST_UNROLLED = 9_000
 """A network whose unrolled source has more characters than this is written with replaced layers only."""
 
+MOST_STATEMENTS = 200
+"""Of a module that is built pass by pass in C++ or CUDA. A longer one, such as a loop over time that is written out, is written once with all
+passes: planning it anew for each of them takes minutes."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -199,7 +203,12 @@ class StepCompiler:
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
-        fused = builder.take(None, [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES])
+        light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+        if len(builder.lowered.lowered.statements) > MOST_STATEMENTS and not target.language.kernel_library:
+            if (step := builder.at_once([*light, *target.passes], None)) is None:
+                raise nothing_left(builder.lowered, target.language.name)
+            return (step,)
+        fused = builder.take(None, light)
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
         # Two branches from here: keep the vendor library's products and tune the rest, or write the products too.
