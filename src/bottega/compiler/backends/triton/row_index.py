@@ -12,8 +12,8 @@ from bottega.compiler.backends.triton.neutral import choose_other, is_neutral
 from bottega.compiler.backends.triton.reading import barriers, reader
 from bottega.compiler.backends.triton.shape_index import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
-from bottega.compiler.backends.triton.width import INT32
 from bottega.compiler.backends.triton.spelling import kind_of, number
+from bottega.compiler.backends.triton.width import INT32
 from bottega.compiler.expression import Expression, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.loops import Loop, merge
