@@ -12,7 +12,7 @@ class Model(nn.Module):
         super().__init__()
 {init}
     def forward(self, {arguments}):
-        return {body}
+{before}        return {body}
 
 
 def get_inputs():
@@ -24,9 +24,9 @@ def get_init_inputs():
 """
 
 
-def module(body: str, inputs: str = "torch.randn(6, 37)", arguments: str = "x", init: str = "") -> str:
-    lines = "".join(f"        {line}\n" for line in init.split("; ") if line)
-    return HEAD.format(init=lines, arguments=arguments, body=body, inputs=inputs)
+def module(body: str, inputs: str = "torch.randn(6, 37)", arguments: str = "x", init: str = "", before: str = "") -> str:
+    lines, first = ("".join(f"        {line}\n" for line in text.split("; ") if line) for text in (init, before))
+    return HEAD.format(init=lines, arguments=arguments, before=first, body=body, inputs=inputs)
 
 
 QUICK = {
@@ -44,6 +44,7 @@ QUICK = {
     "recurrent": module("F.relu(self.g(x)[0]) + 1", "torch.randn(3, 5, 4)", init="self.g = nn.LSTM(4, 6, batch_first=True)"),
     "pool": module("F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)", "torch.randn(2, 3, 15, 23)"),
     "scan": module("torch.cumsum(x * 2, dim=1) / 3", "torch.randn(5, 33, 20)"),
+    "scan of logs": module("torch.logcumsumexp(x * 9, dim=1) + 1", "torch.randn(5, 33, 20)"),
     "attention": module(
         "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
         "torch.randn(3, 3, 37, 16), torch.randn(3, 3, 37, 16), torch.randn(3, 3, 37, 16)",
@@ -91,6 +92,7 @@ _ROWS = {
     "(x.mean(dim=1, keepdim=True) + x).relu()": "4, 1, 9",
     "torch.cumsum(x, dim=-1)": "2, 70001",
     "torch.cumprod(x, dim=-1)": "5, 20",
+    "torch.logcumsumexp(x, dim=-1)": "3, 70001",
 }
 SWEEP = {
     **{name: module(f"F.{name}(x)", "torch.randn(5, 131) * 4") for name in _ACTIVATIONS.split()},

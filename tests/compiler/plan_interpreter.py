@@ -120,7 +120,7 @@ class Interpreter:
             case Scan():
                 shape = (*kernel.kept, kernel.length)
                 element = self.value(kernel.element, shape, {})
-                function = {"sum": torch.cumsum, "prod": torch.cumprod}.get(kernel.operation)
+                function = {"sum": torch.cumsum, "prod": torch.cumprod, "logaddexp": torch.logcumsumexp}.get(kernel.operation)
                 running = function(element, -1) if function else getattr(torch, f"cum{kernel.operation}")(element, -1).values
                 self.store(kernel.stores, shape, {"running": running})
             case Attention():

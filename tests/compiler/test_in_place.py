@@ -8,7 +8,7 @@ from modules_in_cpp import module
 from bottega.compiler.backends.cpp import PASSES, write
 from bottega.compiler.kernel import Map
 from bottega.compiler.planner_passes import PASSES as PLANNER
-from bottega.compiler.step_compiler import lower_task
+from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 
 pytestmark = pytest.mark.rotates
@@ -82,6 +82,13 @@ def test_a_recurrence_that_is_written_out_does_not_become_one_expression() -> No
     plan = lower_task(Task(source, "module"), with_library=False).plan(ALL)
     stores = [len(kernel.stores) for kernel in plan.kernels if isinstance(kernel, Map)]
     assert 1 < max(stores) <= 4
+
+
+@pytest.mark.rotates
+def test_a_long_loop_that_is_written_out_is_planned_once() -> None:
+    before = "; ".join(["out = []", *["y = torch.sigmoid(x[0]) * y + 1 - x[1] * 2; out.append(y)"] * 45])
+    source = module("torch.stack(out)", "torch.randn(2, 40), torch.randn(40)", "x, y", before=before)
+    assert len(StepCompiler().build(Task(source, "module"), "cpp").steps) == 1
 
 
 @pytest.mark.parametrize(

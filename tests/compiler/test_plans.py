@@ -9,8 +9,9 @@ import torch
 from plan_interpreter import Interpreter
 from small_tasks import SMALL, task
 
-from bottega.compiler.bodies import made, read
+from bottega.compiler.bodies import bodies, made, read
 from bottega.compiler.build_step import Refusal
+from bottega.compiler.expression import Cast, walk
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
 from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.step_compiler import StepCompiler, lower_task
@@ -158,3 +159,12 @@ def test_inputs_that_the_module_changes_are_changed() -> None:
     returned = found.run()
     close(returned, model(*inputs))
     assert dict(plan.changed)["weights"] == plan.returns, "what is returned is what the input holds in the end"
+
+
+def test_what_a_choice_depends_on_is_rounded_as_torch_rounds_it() -> None:
+    body = "h = x + y\np = F.softmax((h * h).float(), -1)\nreturn h, {}"
+    inputs = "torch.randn(4, 8).bfloat16(), torch.randn(4, 8).bfloat16()"
+    for chosen, result in ((True, "torch.topk(p, 2)[1]"), (False, "p * 2")):
+        plan = lower_task(task("router", body.format(result), inputs, arguments="x, y")).plan(frozenset(NAMES))
+        inside = [node for kernel in plan.kernels for root in bodies(kernel) for node in walk(root)]
+        assert any(isinstance(node, Cast) and node.dtype == "bfloat16" for node in inside) is chosen

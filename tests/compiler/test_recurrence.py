@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from executed import executed
 from modules_in_cpp import module
+from recurrent_tasks import RECURRENT
 from torch.utils._pytree import tree_leaves
 
 from bottega.compiler.build_step import Refusal
@@ -12,41 +19,16 @@ from bottega.core.task import Task
 
 pytestmark = pytest.mark.rotates
 
-ALONE = {
-    "lstm": module("self.r(x)", "torch.randn(5, 3, 6)", init="self.r = nn.LSTM(6, 9)"),
-    "both ways, batch first": module(
-        "self.r(x)", "torch.randn(7, 4, 6)", init="self.r = nn.LSTM(6, 10, num_layers=2, bidirectional=True, batch_first=True)"
-    ),
-    "states given, no bias": module(
-        "self.r(x, (h, c))",
-        "torch.randn(4, 1, 5), torch.randn(2, 1, 8), torch.randn(2, 1, 8)",
-        "x, h, c",
-        "self.r = nn.LSTM(5, 8, num_layers=2, bias=False)",
-    ),
-    "gru, states given": module(
-        "self.r(x, h)", "torch.randn(5, 6, 7), torch.randn(4, 6, 13)", "x, h", "self.r = nn.GRU(7, 13, 2, bidirectional=True)"
-    ),
-    "one sequence": module("self.r(x)", "torch.randn(6, 5)", init="self.r = nn.GRU(5, 16)"),
-    "plain": module("self.r(x)", "torch.randn(4, 3, 5)", init="self.r = nn.RNN(5, 9, 2, nonlinearity='relu')"),
-    "last step, then a layer": module(
-        "self.f(self.r(x)[0][:, -1])",
-        "torch.randn(40, 3, 5)",
-        init="self.r = nn.RNN(5, 24, batch_first=True); self.f = nn.Linear(24, 4)",
-    ),
-    "threads share the units": module("self.r(x)", "torch.randn(3, 5, 6)", init="self.r = nn.GRU(6, 130)"),
-    "threads share the rows": module("self.r(x)", "torch.randn(3, 70, 6)", init="self.r = nn.LSTM(6, 33)"),
-}
-
 
 def _written(source: str, language: str = "cpp") -> list[str]:
     return [step.candidate.source for step in DraftCompiler().build(Task(source, "module"), language).steps]
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers_are_walked_by_a_kernel_of_ours(name: str) -> None:
-    text = _written(ALONE[name])[0]
+    text = _written(RECURRENT[name])[0]
     assert "_steps(" in text and "self.r(" not in text
-    task, candidate = executed(ALONE[name]), executed(text)
+    task, candidate = executed(RECURRENT[name]), executed(text)
     torch.manual_seed(3)
     model, new = task.Model(), candidate.ModelNew()
     new.load_state_dict(model.state_dict())
@@ -66,6 +48,30 @@ def test_what_draws_between_layers_or_projects_the_state_stays_with_torch() -> N
         assert "self.r(x)" in text and "_steps(" not in text
 
 
-def test_triton_keeps_torchs_call() -> None:
-    with pytest.raises(Refusal, match="no kernel of ours is left"):
-        _written(ALONE["lstm"], "triton")
+def test_triton_has_a_kernel_for_each_step() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(__file__).with_name("triton_interpreted.py")), "wide", *RECURRENT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.keys() == RECURRENT.keys() and all(found.values())
+    assert [
+        (name, step) for name, steps in found.items() for step in steps if not isinstance(step[1], float) or step[1] > 1e-6
+    ] == []
+
+
+def test_no_triton_draft_has_kernels_beside_a_layer_of_the_library() -> None:
+    for name in ("last step, then a layer", "written to itself"):
+        texts = [text for text in _written(RECURRENT[name], "triton") if "triton.jit" in text]
+        assert texts and all("step_kernel[" in text and "self.r(" not in text for text in texts)
+    with pytest.raises(Refusal, match=r"no kernel of ours is left to write in triton: torch computes lstm"):
+        _written(module("self.r(x)", "torch.randn(5, 3, 6)", init="self.r = nn.LSTM(6, 9, proj_size=4)"), "triton")
+
+
+def test_a_module_may_move_its_states_to_the_inputs_device_and_not_keep_new_ones() -> None:
+    init = "self.r = nn.GRU(6, 9); self.h0 = torch.randn(1, 3, 9)"
+    moved = module("self.r(x, self.h0)", "torch.randn(5, 3, 6)", init=init, before="self.h0 = self.h0.to(x.device)")
+    assert "register_buffer('constant_0', self.h0" in _written(moved)[0]
+    kept = module("out", "torch.randn(5, 3, 6)", init=init, before="out, self.h0 = self.r(x, self.h0)")
+    with pytest.raises(Refusal, match=r"keeps self.h0 from call to call"):
+        _written(kept)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from half_tasks import HALVES
-from small_tasks import SMALL
+from small_tasks import SMALL, task
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton.passes import PASSES
@@ -31,7 +31,7 @@ LOOSE = {"halves": 2e-2, **{given.name: 1.2 for given in HALVES}}
 """Of modules in halves: how many times the module's own error."""
 QUICK = (
     *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "turned_uneven"),
-    *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first"),
+    *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first", "scan_logs"),
 )
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = ("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16")
@@ -134,3 +134,20 @@ def test_what_it_does_not_understand_it_refuses() -> None:
     broken = replace(plan, kernels=(replace(kernel, stores=(strange,)),))
     with pytest.raises(Refusal):
         write(broken, understood.frame, frozenset())
+
+
+def test_a_long_row_that_is_read_twice_is_still_in_the_cache_the_second_time() -> None:
+    text = written("normed", "return x / x.norm(dim=1, keepdim=True)", "torch.randn(600, 40000)")
+    assert text.count("tl.load(x_ptr") == 2 and "BLOCK=8192, num_warps=32" in text
+    assert "BLOCK=4096, num_warps=8" in written("length", "return x.norm(dim=1)", "torch.randn(600, 40000)")
+
+
+def test_places_in_a_row_take_32_bits_where_the_tensor_takes_64() -> None:
+    text = written("place", "return torch.max(x, dim=1)[1] + 1", "torch.randn(128, 4096, 4096)")
+    assert "tl.zeros((COLUMNS, ROWS), tl.int32)" in text and "column.to(tl.int32)" in text
+    assert "j + column * J" in text  # lanes lie along the inner dimension
+
+
+def written(name: str, body: str, inputs: str) -> str:
+    steps = StepCompiler().build(task(name, body, inputs), "triton", without=["graph_replay", "shelved_parts"]).steps
+    return steps[-1].candidate.source

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from half_tasks import HALVES
 from lookup_tasks import LOOKUPS
+from recurrent_tasks import RECURRENT
 from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
@@ -29,7 +30,10 @@ from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 
-TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS, *HALVES)}
+TASKS = {
+    given.name: given
+    for given in (*SMALL, *WIDE, *LOOKUPS, *HALVES, *(Task(*one) for one in zip(RECURRENT.values(), RECURRENT)))
+}
 LIBDEVICE = {
     "tanh": np.tanh, "expm1": np.expm1, "log1p": np.log1p, "pow": np.power, "rint": np.rint, "trunc": np.trunc, "tan": np.tan,
     "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh,

@@ -7,6 +7,7 @@ import pytest
 
 from bottega.core.errors import TaskError, UsageError
 from bottega.tasks import load_task, load_tasks
+from bottega.tasks.module import Wanted, open_module
 
 TASK = """
 import torch
@@ -46,6 +47,19 @@ def test_one_file(tmp_path: Path) -> None:
     assert (task.name, task.origin, task.level) == ("mine", str(path), None)
     assert task.tags == ("scan", "elementwise", "dtype:float32")
     assert load_task(str(path)) == task
+
+
+def test_a_module_that_is_built_of_nothing_needs_no_init_inputs(tmp_path: Path) -> None:
+    text = TASK.format(dim=0).partition("def get_init_inputs")[0]
+    (tmp_path / "bare.py").write_text(text, encoding="utf-8")
+    task = load_task(tmp_path / "bare.py")
+    assert task.source.startswith(text.rstrip()) and "def get_init_inputs():\n    return []" in task.source
+    assert task.id == open_module(str(tmp_path / "bare.py"), Wanted()).task.id  # as `optimize` takes it
+    (tmp_path / "built.py").write_text(
+        text.replace("    def forward", "    def __init__(self, width):\n        pass\n\n    def forward")
+    )
+    with pytest.raises(TaskError, match="defines no get_init_inputs"):
+        load_task(tmp_path / "built.py")
 
 
 def test_a_file_of_a_level_folder_knows_its_level(benchmark: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -99,9 +100,15 @@ def _facts(folder: Path, kind: str, events: Sequence[Event], steps: Sequence[Mea
         machine = [f"{name} {value}" for name, value in started.fingerprint.items() if isinstance(value, str | int | float)]
         facts.append(("where", ", ".join(machine)))
     facts += [("steps", str(steps[-1].step if steps else 0)), ("time", clock(seconds_of(events)))]
-    facts.append(("ended", ended.ended if ended is not None else "still running, or killed; `--resume` goes on"))
+    facts.append(
+        ("ended", ended.ended if ended is not None else f"still running, or killed; `{_resumed(folder, kind)}` goes on")
+    )
     facts.append(("last checkpoint", kept[-1].folder if kept else "none"))
     return facts
+
+
+def _resumed(folder: Path, kind: str) -> str:
+    return f"bottega {'train' if kind == 'rl' else 'sft'} --out {shlex.quote(str(folder))} --resume"
 
 
 def _at(config: Config, key: str) -> object:

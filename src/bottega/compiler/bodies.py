@@ -22,6 +22,7 @@ from bottega.compiler.kernel import (
 )
 from bottega.compiler.view import View
 
+_READ = "buffers read"
 Rewrite = Callable[[Expression], Expression | None]
 
 
@@ -81,13 +82,17 @@ def loads(kernel: Kernel, buffer: str) -> list[Load | Gather]:
     ]
 
 
-def read(kernel: Kernel) -> set[str]:
-    """Buffers that the kernel reads. A call may also name a buffer in its text."""
-    found = {view.buffer for view in operands(kernel)}
-    found |= {node.view.buffer for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather)}
-    if isinstance(kernel, FunctionCall):
-        found.add(kernel.function.split(".")[0])
-    return found
+def read(kernel: Kernel) -> frozenset[str]:
+    """Buffers that the kernel reads. A call may also name a buffer in its text. Kept with the kernel, which never changes: fusion asks for
+    every pair of kernels."""
+    known: frozenset[str] | None = vars(kernel).get(_READ)
+    if known is None:
+        found = {view.buffer for view in operands(kernel)}
+        found |= {node.view.buffer for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather)}
+        if isinstance(kernel, FunctionCall):
+            found.add(kernel.function.split(".")[0])
+        vars(kernel)[_READ] = known = frozenset(found)
+    return known
 
 
 def rewritten(kernel: Kernel, rewrite: Rewrite) -> Kernel | None:

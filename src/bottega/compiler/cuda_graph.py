@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.kernel import FunctionCall
+from bottega.compiler.kernel import FunctionCall, Kernel, Recurrence
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.network_rule import graph_methods
 from bottega.compiler.plan import KernelPlan
@@ -41,9 +41,7 @@ class ReplayedFrame(Frame):
 
 def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
-    launches = sum(
-        3 if isinstance(kernel, FunctionCall) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels
-    )
+    launches = sum(map(_launches, plan.kernels))
     several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
     plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
     if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
@@ -52,3 +50,10 @@ def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
         return None
     given = {field.name: getattr(frame, field.name) for field in fields(Frame)}
     return ReplayedFrame(**given, inputs=plan.inputs, several=several)
+
+
+def _launches(kernel: Kernel) -> int:
+    """How many a kernel takes, or about how many where torch runs a layer."""
+    if isinstance(kernel, Recurrence):
+        return kernel.steps
+    return 3 if isinstance(kernel, FunctionCall) and kernel.function.startswith("self.") else 1

@@ -20,7 +20,7 @@ from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.planner_passes import DEPTHWISE, FUSED, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
-from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
+from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, nothing_left, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
 
@@ -70,7 +70,7 @@ class DraftCompiler:
                 known = {step.candidate.source for step in found}
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
         if not found:
-            raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
+            raise nothing_left(lower_task(task), language)
         return BuildSteps(task_id, language, self.name, tuple(found))
 
 

@@ -134,7 +134,7 @@ class Pool:
 class Scan:
     """Running sums and the like along the last loop."""
 
-    operation: Literal["sum", "prod", "max", "min"]
+    operation: Literal["sum", "prod", "max", "min", "logaddexp"]
     kept: Shape
     length: int
     element: Expression

@@ -25,7 +25,7 @@ from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import make_plan
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, OWN_RECURRENCE, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.trace import Graph, Ref, trace
@@ -37,6 +37,10 @@ from bottega.languages import Language, every_language, language_named
 VERSION = "2"
 LONGEST_UNROLLED = 9_000
 """A network whose unrolled source has more characters than this is written with replaced layers only."""
+
+MOST_STATEMENTS = 200
+"""Of a module that is built pass by pass in C++ or CUDA. A longer one, such as a loop over time that is written out, is written once with all
+passes: planning it anew for each of them takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,12 @@ class StepCompiler:
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
-        fused = builder.take(None, [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES])
+        light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+        if len(builder.lowered.lowered.statements) > MOST_STATEMENTS and not target.language.kernel_library:
+            if (step := builder.at_once([*light, *target.passes], None)) is None:
+                raise nothing_left(builder.lowered, target.language.name)
+            return (step,)
+        fused = builder.take(None, light)
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
         # Two branches from here: keep the vendor library's products and tune the rest, or write the products too.
@@ -211,8 +220,15 @@ class StepCompiler:
         if own is not fused:
             builder.take(builder.take(own, target.passes), builder.whole)
         if not builder.steps:
-            raise Refusal(f"{task.label}: no kernel of ours is left to write in {target.language.name}")
+            raise nothing_left(builder.lowered, target.language.name)
         return tuple(builder.steps)
+
+
+def nothing_left(lowered: LoweredTask, language: str) -> Refusal:
+    """For a task all of whose work stays with torch."""
+    words = dict.fromkeys(word for kernel in lowered.plan(frozenset()).kernels for word in kernel.origin)
+    torchs = f": torch computes {', '.join(words)}" if words else ""
+    return Refusal(f"{lowered.task.label}: no kernel of ours is left to write in {language}{torchs}")
 
 
 @dataclass(frozen=True)
@@ -231,6 +247,12 @@ class StepBuilder:
     target: Target
     excluded: frozenset[str]
     steps: list[BuildStep] = field(default_factory=list)
+
+    @property
+    def always(self) -> frozenset[str]:
+        """Passes that are on from the start: a vendor library's recurrence is one kernel, beside which nothing else of a module counts."""
+        known = {pass_.name for pass_ in self.target.passes} - self.excluded
+        return frozenset({OWN_RECURRENCE} & known) if self.target.language.on_gpu else frozenset()
 
     @property
     def whole(self) -> tuple[CompilerPass, ...]:
@@ -257,7 +279,7 @@ class StepBuilder:
     def at_once(self, passes: Iterable[CompilerPass], named: CompilerPass | None, tuning: Tuning = BY_RULE) -> BuildStep | None:
         """Enables all passes together: one step, named after one of them (most need not apply to this task) or a first attempt."""
         chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
-        on = frozenset(pass_.name for pass_ in chosen)
+        on = self.always.union(pass_.name for pass_ in chosen)
         plan = self.lowered.plan(on, tuning)
         source = self._write(plan, on)
         if source is None:
@@ -267,7 +289,7 @@ class StepBuilder:
         return BuildStep(candidate, named.name if named else FIRST_ATTEMPT, cards, _summary(named, plan))
 
     def _try(self, place: _Place, pass_: CompilerPass | None) -> _Place | None:
-        on = place.on | ({pass_.name} if pass_ else set())
+        on = self.always | place.on | ({pass_.name} if pass_ else set())
         plan = self.lowered.plan(on)
         source = self._write(plan, on)
         if source is None:

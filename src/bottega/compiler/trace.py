@@ -154,10 +154,25 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
-    kept = exported.graph_signature.inputs_to_lifted_tensor_constants.values()
-    if any(_has(model, key) for key in kept) and any("assigned during export" in str(warning.message) for warning in told):
-        raise Refusal("keeps a tensor in itself from call to call")
+        if any("assigned during export" in str(warning.message) for warning in told) and (
+            key := _kept_state(exported, model, given)
+        ):
+            raise Refusal(f"keeps {self_text(key)} from call to call")
     return _graph(exported, model, given)
+
+
+def _kept_state(exported: Any, model: nn.Module, given: Arguments) -> str:
+    """The first tensor of the module that a call reads and leaves another one for the next call; empty where there is none.
+
+    A module that moves its states to the input's device (`self.h0 = self.h0.to(x.device)`) assigns what it already has.
+    """
+    named = exported.graph_signature.inputs_to_lifted_tensor_constants
+    read = {named[node.name] for node in exported.graph.nodes if node.op == "placeholder" and node.name in named and node.users}
+    before = {key: _attribute(model, key) for key in sorted(read) if _has(model, key)}
+    versions = {key: value._version for key, value in before.items()}
+    model(*given.positional, **given.keywords)
+    ended = ((key, _attribute(model, key)) for key in before)
+    return next((key for key, value in ended if value is not before[key] or value._version != versions[key]), "")
 
 
 def _group_experts(model: nn.Module) -> None:
@@ -275,9 +290,13 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
 def _has(model: nn.Module, key: str) -> bool:
     """Whether this is a tensor that the constructor made."""
     try:
-        return isinstance(functools.reduce(getattr, key.split("."), model), torch.Tensor)
+        return isinstance(_attribute(model, key), torch.Tensor)
     except AttributeError:
         return False
+
+
+def _attribute(model: nn.Module, key: str) -> Any:
+    return functools.reduce(getattr, key.split("."), model)
 
 
 def _literal(value: torch.Tensor) -> str:

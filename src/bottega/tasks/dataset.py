@@ -15,6 +15,7 @@ from typing import Any
 
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.task import Task
+from bottega.tasks.signature import with_init_inputs
 from bottega.tasks.tags import tags_of
 
 KERNELBENCH = "kernelbench"
@@ -97,8 +98,9 @@ def local_rows(path: Path, selector: Selector) -> Iterator[TableRow]:
 def task_of_row(row: TableRow) -> Task:
     if row.flaw:
         raise TaskError(f"{row.origin}: {row.flaw}")
-    task = Task(row.code, row.name or "task", row.origin, row.level).validate()
-    return replace(task, tags=tags_of(row.code, row.level, row.problem))
+    source = with_init_inputs(row.code, row.origin)
+    task = Task(source, row.name or "task", row.origin, row.level).validate()
+    return replace(task, tags=tags_of(source, row.level, row.problem))
 
 
 def _select(rows: Iterable[TableRow], selector: Selector, label: str) -> list[TableRow]:

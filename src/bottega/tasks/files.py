@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.task import Task
+from bottega.tasks.signature import with_init_inputs
 from bottega.tasks.tags import tags_of
 
 LARGEST_FILE = 2 * 1024 * 1024
@@ -17,7 +18,7 @@ _LEVEL = re.compile(r"level[_-]?(\d+)")
 
 
 def load_file(path: Path) -> Task:
-    source = read_source(path)
+    source = with_init_inputs(read_source(path), str(path))
     level = level_of_folder(path.parent)
     task = Task(source, path.stem, str(path), level).validate()
     return replace(task, tags=tags_of(source, level, problem_number(path) if level is not None else None))

@@ -17,11 +17,8 @@ from bottega.core.task import REQUIRED_NAMES, Task, parsed, top_level_names
 from bottega.tasks.bundled_modules import with_bundled_modules
 from bottega.tasks.files import level_of_folder, read_source
 from bottega.tasks.load import load_task
+from bottega.tasks.signature import MARK, Function, defaults_of, method_of, needed_of, places_of
 from bottega.tasks.tags import tags_of
-
-MARK = "# ---- Added by Bottega: the module in KernelBench's format. ----"
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -171,12 +168,12 @@ def _arguments(
 ) -> str | None:
     """The expression that a function of the format returns; None where the file has that function and it is to be used."""
     option = "--inputs" if method == "forward" else "--init"
-    signature = function or _method(tree, class_name, method)
+    signature = function or method_of(tree, class_name, method)
     if asked is None:
         if default in names:
             return None
         if method == "__init__":
-            needed = _needed(signature)
+            needed = needed_of(signature)
             if needed:
                 raise UsageError(
                     f'{origin}: {class_name} needs {", ".join(needed)} to be built; give them with {option} "{_example(needed)}"'
@@ -191,7 +188,7 @@ def _arguments(
         return None
     if asked.isidentifier() and any(isinstance(node, Function) and node.name == asked for node in tree.body):
         return f"{asked}()"
-    return _written(asked, default, signature, _places(signature)[0 if function else 1 :], option)
+    return _written(asked, default, signature, places_of(signature)[0 if function else 1 :], option)
 
 
 def _written(asked: str, default: str, signature: Function | None, places: Sequence[str], option: str) -> str:
@@ -219,7 +216,7 @@ def _written(asked: str, default: str, signature: Function | None, places: Seque
         unknown = [name for name in keywords if name not in free and (name in places or name not in by_name)]
         if unknown and (signature.args.kwarg is None or set(unknown) & set(places)):
             raise UsageError(f"{option} {asked!r}: {', '.join(unknown)} has no place of its own in {_shown(signature)}")
-    defaults = _defaults(signature) if signature else {}
+    defaults = defaults_of(signature) if signature else {}
     used = free[: max((free.index(name) + 1 for name in keywords if name in free), default=0)]
     lacking = [name for name in used if name not in keywords and name not in defaults]
     if lacking:
@@ -228,42 +225,6 @@ def _written(asked: str, default: str, signature: Function | None, places: Seque
     if not keywords:
         return written
     return f"[{written}, {{{', '.join(f'{name!r}: {value}' for name, value in keywords.items())}}}]"
-
-
-def _method(tree: ast.Module, class_name: str, method: str) -> Function | None:
-    """Where the text shows it: in the class, or in one of its bases that the file defines."""
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    pending, seen = [class_name], set[str]()
-    while pending:
-        name = pending.pop(0)
-        if name in seen or name not in classes:
-            continue
-        seen.add(name)
-        for node in classes[name].body:
-            if isinstance(node, Function) and node.name == method:
-                return node
-        pending += [ast.unparse(base) for base in classes[name].bases]
-    return None
-
-
-def _needed(signature: Function | None) -> list[str]:
-    """Arguments without a default; nothing where the text shows no signature."""
-    if signature is None:
-        return []
-    places = _places(signature)[1:]
-    with_default = _defaults(signature).keys()
-    keyword_only = [a.arg for a, d in zip(signature.args.kwonlyargs, signature.args.kw_defaults) if d is None]
-    return [name for name in places if name not in with_default] + keyword_only
-
-
-def _places(signature: Function | None) -> list[str]:
-    return [argument.arg for argument in (*signature.args.posonlyargs, *signature.args.args)] if signature else []
-
-
-def _defaults(signature: Function) -> dict[str, str]:
-    places = _places(signature)
-    values = signature.args.defaults
-    return {name: ast.unparse(value) for name, value in zip(places[len(places) - len(values) :], values)}
 
 
 def _shown(signature: Function | None) -> str:

@@ -57,7 +57,11 @@ def model_folder(place: Path) -> Path:
     for folder in (place / MODEL, place):
         if any((folder / name).is_file() for name in (WEIGHTS, INDEX)):
             return folder
-    unfinished = "; the run is not finished, go on with --resume" if (place / "config.json").is_file() else ""
+    unfinished = (
+        f"; the run is not finished, go on with bottega sft (or train) --out {place} --resume"
+        if (place / "config.json").is_file()
+        else ""
+    )
     raise UsageError(f"{place}: holds no {WEIGHTS}, nor does {place / MODEL}{unfinished}")
 
 

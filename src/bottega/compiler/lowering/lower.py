@@ -31,6 +31,9 @@ FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matm
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
 
+CHOOSING = frozenset(("topk", "sort", "argsort", "kthvalue"))
+"""Operators whose result is which elements are larger: a difference in the last bit gives another one."""
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -49,7 +52,7 @@ class Lowered:
 
 def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
     """`call_texts` are the calls of the call graph, by their results: with them, operators of the kernel library are also lowered to calls of it."""
-    scope = LoweringScope(graph, label)
+    scope = LoweringScope(graph, label, decisive=_decisive(graph))
     for name, spec in graph.inputs:
         _bind(scope, name, name, spec, "input")
     for name, (path, spec) in graph.parameters.items():
@@ -78,6 +81,15 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
     others = (value for value in tree_leaves(graph.returned) if isinstance(value, Ref) and value.name not in own)
     apart = frozenset(scope.tensor(value).view.buffer for value in others)
     return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, apart, _layouts(scope, graph))
+
+
+def _decisive(graph: Graph) -> frozenset[str]:
+    """Everything that the operators which choose by comparing see."""
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        if node.operator in CHOOSING or node.name in found:
+            found |= {ref.name for ref in refs(node.arguments.values())}
+    return frozenset(found)
 
 
 def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:

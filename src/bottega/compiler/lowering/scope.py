@@ -9,11 +9,13 @@ from typing import Any
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.compose import reshaped
-from bottega.compiler.expression import Constant, Expression, Index, Load, walk, with_views
+from bottega.compiler.expression import Cast, Constant, Expression, Index, Load, walk, with_views
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.trace import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
+
+HALVES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class LoweringScope:
     values: dict[str, LoweredTensor | tuple[LoweredTensor | None, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     node: TraceNode = field(default_factory=lambda: TraceNode("", "", {}, ()))
+    decisive: frozenset[str] = frozenset()
+    """Nodes that a choice depends on, such as a router's: their results are rounded as torch rounds them, also inside a fused kernel, since
+    near a tie the last bit decides."""
 
     def refuse(self, reason: str) -> Refusal:
         return Refusal(f"{self.label}: {self.node.operator}: {reason}")
@@ -110,9 +115,15 @@ class LoweringScope:
         """A new tensor, every element for itself."""
         buffer = self.fresh(shape, dtype, suffix)
         whole = marked(buffer)
+        body = self.rounded(body, dtype)
         store = StoreOp(squeezed(whole), squeezed_body(body, shape), dtype)
         self.state(Map(squeezed_shape(shape), (store,), self.origin))
         return LoweredTensor(whole, dtype)
+
+    def rounded(self, body: Expression, dtype: str) -> Expression:
+        """The body as it is once it was stored, where that matters."""
+        kept = isinstance(body, Cast | Load) and body.dtype == dtype
+        return body if kept or dtype not in HALVES or self.node.name not in self.decisive else Cast(dtype, body)
 
     def rows(
         self,
@@ -143,14 +154,14 @@ class LoweringScope:
             seen = reshaped(marked(buffer), shape)
             assert seen is not None
             view = turned_view(seen, order)
-            stores, row_stores = (StoreOp(view, turned(per_element, shape, order), dtype),), ()
+            stores, row_stores = (StoreOp(view, turned(self.rounded(per_element, dtype), shape, order), dtype),), ()
             result = marked(buffer)
         else:
             assert per_row is not None
             keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
             buffer = self.fresh(keeping, dtype, suffix)
             view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
-            stores, row_stores = (), (StoreOp(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
+            stores, row_stores = (), (StoreOp(view, squeezed_body(self.rounded(per_row, dtype), kept), dtype),)  # type: ignore[assignment]
             result = marked(buffer)
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return LoweredTensor(result, dtype)

@@ -24,8 +24,8 @@ POOLS = frozenset(
         *("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices"),
     )
 )
-SCANS = frozenset(("cumsum", "cumprod", "cummax", "cummin"))
-OPERATORS = CONVOLUTIONS | POOLS | SCANS
+SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min", "logcumsumexp": "logaddexp"}
+OPERATORS = CONVOLUTIONS | POOLS | frozenset(SCANS)
 
 
 def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
@@ -146,7 +146,7 @@ def _scan(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if shape[dim] == 1 or dtype != x.dtype:
         raise scope.refuse("along a single element, or to another data type")
     kernel = Scan(
-        operation={"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}[operator],  # type: ignore[arg-type]
+        operation=SCANS[operator],  # type: ignore[arg-type]
         kept=squeezed_shape(kept),
         length=shape[dim],
         element=squeezed_body(Load(permuted(x.view, order), x.dtype), (*kept, shape[dim])),

@@ -37,9 +37,11 @@ class Run:
         self.along = axes[order.index(len(kept))]
         self.kind = compute_type(kernel.dtype)
         self.wide = "double" if self.kind == "float" and kernel.operation in ("sum", "prod") else self.kind
-        self.rank = len(kernel.kept) + 1
-
         self.start = start_of(kernel.operation, self.kind)
+        if kernel.operation == "logaddexp":
+            function.prelude.use("log_sum")
+            self.wide, self.start = f"log_sum<{self.kind}>", f"log_sum<{self.kind}>{{}}"
+        self.rank = len(kernel.kept) + 1
 
     def loop(self, begin: str = "0", end: str = "") -> str:
         """The head of the loop along the row."""
@@ -49,6 +51,8 @@ class Run:
     def joined(self, held: str, text: str) -> str:
         if self.kernel.operation in ("sum", "prod"):
             return f"{held} {'+' if self.kernel.operation == 'sum' else '*'} {text}"
+        if self.kernel.operation == "logaddexp":
+            return f"joined({held}, {text})"
         name = f"{self.kernel.operation}imum"
         self.function.prelude.use(name, self.kind)
         return f"{name}({held}, {text})"
@@ -59,10 +63,11 @@ class Run:
         axes = [*self.kept, along]
         space = LoopSpace(self.function, axes)
         indices = index_names(axes, self.rank)
-        emitter = CppEmitter(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
+        running = f"value_of({carry})" if self.kernel.operation == "logaddexp" else carry
+        emitter = CppEmitter(self.function, space.place, {RUNNING: (running, self.kind)}, indices)
         taken = set(self.function.taken)
         statements, (text,) = emitter.statements([self.kernel.element], [self.kind])
-        simple = text if " " not in text or self.kernel.operation in ("max", "min") else f"({text})"
+        simple = text if " " not in text or self.kernel.operation not in ("sum", "prod") else f"({text})"
         step = f"{carry} = {self.joined(carry, simple)};"
         if self.kernel.operation in ("sum", "prod"):
             step = f"{carry} {'+' if self.kernel.operation == 'sum' else '*'}= {text};"
@@ -77,7 +82,8 @@ def write_scan(function: FunctionWriter, kernel: Scan) -> list[str]:
     if COLUMN_TILES in function.passes and across is not None and run.along.step(kernel.stores[0].view) != 1:
         return _across(run, across)
     rows = math.prod(axis.length for axis in run.kept)
-    if CHUNKS in function.passes and rows <= FEW and run.along.length >= LONG:
+    costly = kernel.operation == "logaddexp"  # exponentials twice
+    if CHUNKS in function.passes and rows <= FEW and run.along.length >= LONG and not costly:
         return _chunks(run)
     return _plain(run)
 
@@ -94,7 +100,7 @@ def _across(run: Run, column: Axis) -> list[str]:
     outer = [axis for axis in run.kept if axis is not column]
     start, end, carry = function.fresh("start", "first"), function.fresh("end", "stop"), function.fresh("carry", "running")
     loop = f"for (int64_t {column.index} = {start}; {column.index} < {end}; ++{column.index})"
-    wide = run.wide if run.along.length > 2048 else run.kind
+    wide = run.kind if run.wide == "double" and run.along.length <= 2048 else run.wide
     fill = f"{wide} {carry}[{TILE}] = {{}};" if run.kernel.operation == "sum" else f"{wide} {carry}[{TILE}];"
     lines = [f"const int64_t {end} = std::min<int64_t>({start} + {TILE}, {column.size});", fill]
     if run.kernel.operation != "sum":

@@ -24,6 +24,8 @@ class ReductionScope:
     columns: str
     column: str
     dtype: str = "float32"
+    long: bool = False
+    """Whether places in a row take 64 bits."""
 
     def over(self, function: str, value: str) -> str:
         tail = ", keep_dims=True" if self.keep else ""
@@ -72,7 +74,7 @@ class Accumulator:
             best = scope.writer.fresh("best")
             self.states = [best, name]
             scope.writer.line(f"{best} = {scope.full(self.neutral, dtype)}")
-            scope.writer.line(f"{name} = {scope.full('0', 'int64' if scope.writer.large else 'int32')}")
+            scope.writer.line(f"{name} = {scope.full('0', 'int64' if scope.long else 'int32')}")
             return
         scope.writer.line(f"{name} = {scope.full(self.neutral, dtype)}")
 
@@ -83,7 +85,9 @@ class Accumulator:
             best, sign = self.states[0], ">" if operation == "argmax" else "<"
             better = scope.writer.fresh("better")
             line(f"{better} = {value} {sign} {best}")
-            line(f"{name} = tl.where({better}, {scope.column}, {name})")
+            narrow = scope.writer.large and not scope.long  # half the registers
+            place = f"{scope.column}.to(tl.int32)" if narrow else scope.column
+            line(f"{name} = tl.where({better}, {place}, {name})")
             line(f"{best} = tl.where({better}, {value}, {best})")
         elif operation == "sum":
             line(f"{name} += {value}")

@@ -27,6 +27,8 @@ NAN_HELPERS = {
     "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "nan_min": "@triton.jit\ndef nan_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "joined": JOINED,
+    "logaddexp": "@triton.jit\ndef logaddexp(a, b):\n    near = tl.exp(-tl.abs(a - b))\n"
+    "    return tl.where(a == b, a + 0.6931471805599453, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL) + tl.log(1.0 + near))",
     "times": "@triton.jit\ndef times(a, b):\n    return a * b",
 }
 

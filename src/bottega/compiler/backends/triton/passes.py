@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.planner_passes import OWN_RECURRENCE
 
 PASSES: tuple[CompilerPass, ...] = (
+    CompilerPass(
+        OWN_RECURRENCE,
+        "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
+        "Multiply the inputs of all steps at once and launch a kernel of our own for each step ({origin}), with all gates of a unit in one program.",
+    ),
     CompilerPass(
         "short_rows_packed",
         "Rows of at most 512 neighbouring elements.",

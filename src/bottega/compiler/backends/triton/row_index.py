@@ -13,6 +13,7 @@ from bottega.compiler.backends.triton.reading import barriers, reader
 from bottega.compiler.backends.triton.shape_index import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.backends.triton.spelling import kind_of, number
+from bottega.compiler.backends.triton.width import INT32
 from bottega.compiler.expression import Expression, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.loops import Loop, merge
@@ -147,7 +148,14 @@ class RowIndex:
         if layout.tile:
             shape = f"({self.width}, {self.height})" if layout.outer else f"({self.height}, {self.width})"
         self.scope = ReductionScope(
-            writer, shape, 0 if layout.outer or not layout.tile else 1, layout.tile, self.columns, self.column, self.dtype
+            writer,
+            shape,
+            0 if layout.outer or not layout.tile else 1,
+            layout.tile,
+            self.columns,
+            self.column,
+            self.dtype,
+            self.count >= INT32,
         )
         self.emitter.sizes = {self.count: self.columns} if self.count > 1 else {}
 

@@ -21,6 +21,8 @@ from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gathe
 
 LOOPED_BLOCK, LOOPED_TILE = 4096, 16
 """Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
+TWICE_BLOCK, TWICE_WARPS = 8192, 32
+"""Of a row that is read again to be stored: with 2 such programs to a multiprocessor, rows up to about 45,000 fp32 are still in an H200's L2 then."""
 NARROW_TILE, WIDE_TILE, MANY_TILES = 64, 256, 528
 """Rows side by side in a tile: more of them, read in longer lines, where there are enough tiles for the device."""
 FEW_COLUMNS = 32
@@ -114,7 +116,7 @@ class RowKernel(RowIndex):
 
     def centre(self, body: Expression) -> str:
         """The mean of the body over the first block of the row."""
-        block = LOOPED_TILE if self.layout.tile else LOOPED_BLOCK
+        block = LOOPED_TILE if self.layout.tile else self._block()
         self.lanes("")
         text = self.emitter.inner().write([body])[0]
         text = text if self.count >= block else f"tl.where({self.mask}, {text}, 0.0)"
@@ -150,8 +152,9 @@ class RowKernel(RowIndex):
         if not layout.tile:
             by_name[self.width].text = self._width(layout.looped)
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
-            block = LOOPED_BLOCK if layout.looped else 1 << (self.count - 1).bit_length()
-            warps = file.plan.tuning.row_warps or (16 if block > 8192 else 8 if block > 2048 else 4)
+            block = self._block() if layout.looped else 1 << (self.count - 1).bit_length()
+            warps = TWICE_WARPS if layout.looped and self._twice() else 16 if block > 8192 else 8 if block > 2048 else 4
+            warps = file.plan.tuning.row_warps or warps
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
             side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
@@ -170,8 +173,15 @@ class RowKernel(RowIndex):
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
 
+    def _twice(self) -> bool:
+        """Whether one program reads its whole row again."""
+        return not self.layout.splits and (bool(self.kernel.element_stores) or len(self.kernel.reductions) > 1)
+
+    def _block(self) -> int:
+        return TWICE_BLOCK if self._twice() else LOOPED_BLOCK
+
     def _width(self, looped: bool) -> str:
-        return str(LOOPED_BLOCK) if looped else f"triton.next_power_of_2({self.columns_text()})"
+        return str(self._block()) if looped else f"triton.next_power_of_2({self.columns_text()})"
 
     def columns_text(self) -> str:
         return self.writer.size_text(self.columns)

@@ -15,8 +15,8 @@ from bottega.compiler.loops import Loop, merge
 
 ROW, COLUMN = 0, 1
 LONGEST = 8192
-NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": '-float("inf")', "min": 'float("inf")'}
-COMBINE = {"max": "nan_max", "min": "nan_min"}
+NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": '-float("inf")', "min": 'float("inf")', "logaddexp": '-float("inf")'}
+COMBINE = {"max": "nan_max", "min": "nan_min", "logaddexp": "logaddexp"}
 
 
 def write_scan(file: FileWriter, kernel: Scan) -> None:

@@ -12,6 +12,7 @@ from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWrit
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.pool import write_pool
+from bottega.compiler.backends.triton.recurrence import write_recurrence
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
 from bottega.compiler.bodies import made, stores
@@ -24,6 +25,7 @@ from bottega.compiler.kernel import (
     Map,
     Pool,
     Product,
+    Recurrence,
     RowProgram,
     Scan,
 )
@@ -75,6 +77,8 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_attention(file, kernel)
     elif isinstance(kernel, GroupedProduct):
         write_grouped_product(file, kernel)
+    elif isinstance(kernel, Recurrence):
+        write_recurrence(file, kernel)
     elif isinstance(kernel, FunctionCall):
         write_call(file, kernel)
 

@@ -58,6 +58,17 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "relu": ("static inline TYPE relu(TYPE v) { return v < 0 ? 0 : v; }", ()),
     "maximum": ("static inline TYPE maximum(TYPE a, TYPE b) { return a > b || a != a ? a : b; }", ()),
     "minimum": ("static inline TYPE minimum(TYPE a, TYPE b) { return a < b || a != a ? a : b; }", ()),
+    "log_sum": (
+        """// the largest so far, and the sum of exponentials below it
+template <class T> struct log_sum { T top = -INFINITY; double sum = 0; };
+template <class T> static inline log_sum<T> joined(log_sum<T> a, log_sum<T> b) {
+  const T near = a.top == b.top ? T(1) : std::exp(-std::fabs(a.top - b.top));
+  return b.top > a.top ? log_sum<T>{b.top, a.sum * near + b.sum} : log_sum<T>{a.top, a.sum + b.sum * near};
+}
+template <class T> static inline log_sum<T> joined(log_sum<T> a, T value) { return joined(a, log_sum<T>{value, 1.0}); }
+template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::log(T(a.sum)); }""",
+        (),
+    ),
     "square": ("static inline TYPE square(TYPE v) { return v * v; }", ()),
     "sign": ("static inline TYPE sign(TYPE v) { return v != v ? v : TYPE((v > 0) - (v < 0)); }", ()),
     "sigmoid": ("static inline TYPE sigmoid(TYPE v) { return 1 / (1 + std::exp(-v)); }", ()),

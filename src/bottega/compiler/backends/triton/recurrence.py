@@ -1,0 +1,119 @@
+"""Recurrent layers: a launch for each step, all gates of some units in one program, so that no product with the state is stored.
+
+A step reads the state where the step before it stored its result. Programs cannot wait for each other, so that a step ends with its launch;
+captured in a CUDA graph (`graph_replay`) these cost the host nothing.
+"""
+
+from __future__ import annotations
+
+from bottega.compiler.backends.triton.kernel_writer import FileWriter, filled
+from bottega.compiler.backends.triton.matmul import precision
+from bottega.compiler.build_step import Refusal
+from bottega.compiler.kernel import RECURRENT_CELLS, Recurrence
+from bottega.compiler.view import View
+
+UNITS = 16
+"""Of one program, the fewest that tensor cores take: a step has little work, and it should reach many multiprocessors."""
+FEWEST, MOST_ROWS, DEEPEST = 16, 64, 64
+_SETTLED = {
+    "lstm": """    held = tl.zeros((ROWS, UNITS), tl.float32)
+    if not FIRST:
+        held = tl.load(last_cell_ptr + places, mask=mask, other=0.0)
+    elif begin_cell_ptr is not None:
+        held = tl.load(begin_cell_ptr + rows * BEGIN_CELL_ROW + units, mask=mask, other=0.0)
+    held = tl.sigmoid(gate1) * held + tl.sigmoid(gate0) * libdevice.tanh(gate2)
+    tl.store(last_cell_ptr + places, held, mask=mask)
+    state = tl.sigmoid(gate3) * libdevice.tanh(held)""",
+    "gru": """    old = tl.zeros((ROWS, UNITS), tl.float32)
+    if not FIRST or begin_ptr is not None:
+        old = tl.load(before_ptr + units, mask=mask, other=0.0)
+    new = libdevice.tanh(gate2 + tl.sigmoid(gate0) * sum2)
+    state = new + tl.sigmoid(gate1) * (old - new)""",
+    "rnn_tanh": "    state = libdevice.tanh(gate0)",
+    "rnn_relu": "    state = tl.where(gate0 < 0, 0.0, gate0)",
+}
+"""By cell: the state after the step, of its gates."""
+
+
+def write_recurrence(file: FileWriter, kernel: Recurrence) -> None:
+    name = f"{kernel.cell}_step_kernel"
+    if name not in file.used:
+        file.used.add(name)
+        file.functions.append(_kernel(name, kernel.cell, precision(file, "float32")))
+    if "libdevice" in _SETTLED[kernel.cell]:
+        file.imports.add("from triton.language.extra import libdevice")
+    states = [*kernel.begins, *[None] * (len(kernel.stores) - 1 - len(kernel.begins))]
+    out, *last = [store.view for store in kernel.stores]
+    rows = _tile(kernel.batch, MOST_ROWS)
+    strides = {"GATES_STEP": kernel.gates.strides[0], "GATES_ROW": kernel.gates.strides[1]}
+    strides |= {"OUT_STEP": out.strides[0], "OUT_ROW": out.strides[1]}
+    strides |= {f"BEGIN{word}_ROW": first.strides[0] if first else 0 for word, first in zip(("", "_CELL"), states)}
+    sizes = {"STEPS": kernel.steps, "BATCH": kernel.batch, "WIDTH": kernel.width, **strides}
+    tile = {"ROWS": rows, "UNITS": UNITS, "DEPTH": _tile(kernel.width, DEEPEST)}
+    tensors = [kernel.gates, kernel.weight, kernel.bias, *states, out, *last]
+    given = [*(_tensor(file, view) for view in tensors), "step", "FIRST=step == 0", f"BACKWARD={kernel.backward}"]
+    given += [f"{key}={value}" for key, value in {**sizes, **tile}.items()]
+    grid = f"({-(-kernel.width // UNITS)}, {-(-kernel.batch // rows)})"
+    launch = "\n".join(f"    {line}" for line in filled(", ".join(given)).splitlines())
+    file.forward.append(f"for step in range({kernel.steps}):\n    {name}[{grid}](\n{launch}\n    )")
+
+
+def _tile(size: int, most: int) -> int:
+    return min(most, max(FEWEST, 1 << (size - 1).bit_length()))
+
+
+def _tensor(file: FileWriter, view: View | None) -> str:
+    """A tensor that begins where the view does: what all layers' launches have in common is compiled once."""
+    if view is None or not view.offset:
+        return view.buffer if view else "None"
+    if file.plan.buffers[view.buffer].strides:
+        raise Refusal(f"{view.buffer} lies in another order than its dimensions'")
+    return f"{view.buffer}.view(-1)[{view.offset}:]"
+
+
+def _kernel(name: str, cell: str, precise: str) -> str:
+    """The text of one step: program (unit, row) has UNITS units of ROWS sequences."""
+    count = range(RECURRENT_CELLS[cell])
+    words = ("", "_cell") if cell == "lstm" else ("",)
+    pointers = ["gates", "weight", "bias", *(f"begin{word}" for word in words), "out", *(f"last{word}" for word in words)]
+    constants = ["FIRST", "BACKWARD", "STEPS", "BATCH", "WIDTH", "GATES_STEP", "GATES_ROW", "OUT_STEP", "OUT_ROW"]
+    constants += [f"BEGIN{word.upper()}_ROW" for word in words]
+    constants += ["ROWS", "UNITS", "DEPTH"]
+    head = ", ".join([*(f"{each}_ptr" for each in pointers), "step", *(f"{each}: tl.constexpr" for each in constants)])
+    lines = [
+        "units = tl.program_id(0) * UNITS + tl.arange(0, UNITS)[None, :]",
+        "rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)",
+        "mask = (rows < BATCH) & (units < WIDTH)",
+        "t = (STEPS - 1 - step if BACKWARD else step).to(tl.int64)",
+        "before_ptr = out_ptr + (t + 1 if BACKWARD else t - 1) * OUT_STEP + rows * OUT_ROW",
+        "if FIRST and begin_ptr is not None:",
+        "    before_ptr = begin_ptr + rows * BEGIN_ROW",
+        *(f"sum{gate} = tl.zeros((ROWS, UNITS), tl.float32)" for gate in count),
+        "if not FIRST or begin_ptr is not None:",
+        "    for start in range(0, WIDTH, DEPTH):",
+        "        depth = start + tl.arange(0, DEPTH)",
+        "        left = tl.load(before_ptr + depth[None, :], mask=(rows < BATCH) & (depth[None, :] < WIDTH), other=0.0)",
+        "        inside = (units < WIDTH) & (depth[:, None] < WIDTH)",
+        "        right_ptr = weight_ptr + units * WIDTH + depth[:, None]",
+    ]
+    for gate in count:
+        at = "right_ptr" if not gate else f"right_ptr + {gate} * WIDTH * WIDTH" if gate > 1 else "right_ptr + WIDTH * WIDTH"
+        lines += [
+            f"        right{gate} = tl.load({at}, mask=inside, other=0.0)",
+            f"        sum{gate} = tl.dot(left, right{gate}, sum{gate}{precise})",
+        ]
+    apart = cell == "gru"  # its reset gate takes a part of the last sum and of that one's bias alone
+    lines += ["if bias_ptr is not None:"]
+    lines += [f"    sum{gate} += tl.load(bias_ptr + {gate} * WIDTH + units, mask=units < WIDTH, other=0.0)" for gate in count]
+    lines += ["x_ptr = gates_ptr + t * GATES_STEP + rows * GATES_ROW + units"]
+    for gate in count:
+        added = "" if apart and gate == 2 else f" + sum{gate}"
+        lines.append(f"gate{gate} = tl.load(x_ptr + {gate} * WIDTH, mask=mask, other=0.0){added}")
+    lines.append("places = rows * WIDTH + units")
+    ends = [
+        "    tl.store(out_ptr + t * OUT_STEP + rows * OUT_ROW + units, state, mask=mask)",
+        "    if step == STEPS - 1:",
+        "        tl.store(last_ptr + places, state, mask=mask)",
+    ]
+    text = "\n".join([*(f"    {line}" for line in lines), _SETTLED[cell], *ends])
+    return f'@triton.jit(do_not_specialize=["step"])\ndef {name}(\n{filled(head)},\n):\n{text}'
