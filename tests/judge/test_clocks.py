@@ -450,5 +450,7 @@ def test_others_that_have_one_runner_s_core_for_seconds_make_nobody_faster_or_sl
 ) -> None:
     pairs = crowded(baseline_ms, candidate_ms)
     assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.AMBIGUOUS
+    alone = [replace(pair, crowd=50) for pair in pairs]  # its own threads wait for each other
+    assert speed_outcome(combine(alone, 0.02).speedup) is (Outcome.FASTER if baseline_ms > candidate_ms else Outcome.SLOWER)
     asleep = [replace(pair, baseline_waited=0, candidate_waited=0, candidate_waited_delivery=0) for pair in pairs]
     assert speed_outcome(combine(asleep, 0.02).speedup) is (Outcome.FASTER if baseline_ms > candidate_ms else Outcome.SLOWER)

@@ -210,7 +210,7 @@ def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch:
 class Called:
     """A runner that writes down when it is called, and asks for what it is compared with while its call is under way."""
 
-    device, reads_memory, retained = "cpu", True, None
+    device, reads_memory, retained, used_ns = "cpu", True, None, 0
 
     def __init__(self, name: str, log: list[str]) -> None:
         self.name, self.log = name, log

@@ -80,13 +80,13 @@ def test_a_watch_that_does_not_count_asks_nobody(monkeypatch: pytest.MonkeyPatch
     assert watch.still([7])
 
 
-@pytest.mark.parametrize(("reply", "rests"), [(b"ok 7 1234 99 5 60 3 77", True), (b"busy 7 1234 99 5 60 3 77", False)])
+@pytest.mark.parametrize(("reply", "rests"), [(b"ok 7 1234 99 5 60 3 77 8", True), (b"busy 7 1234 99 5 60 3 77 8", False)])
 def test_the_supervisor_tells_with_the_freeze(reply: bytes, rests: bool) -> None:
     ours, supervisor = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with supervisor:
         control = ProcessControl(ours)
         supervisor.send(b"." + reply)
         assert control.freeze() is rests
-        assert control.spent == CoreTime(7, 1234, 99, 5, 60, 3, 77)
-        assert control.spent.to_bytes() == b"7 1234 99 5 60 3 77"
+        assert control.spent == CoreTime(7, 1234, 99, 5, 60, 3, 77, 8)
+        assert control.spent.to_bytes() == b"7 1234 99 5 60 3 77 8"
         control.close()

@@ -17,6 +17,7 @@ from dataclasses import astuple, dataclass, replace
 from statistics import median
 
 from bottega.core.verdict import NO_UPPER_END, Speedup
+from bottega.judge.crowd import UNKNOWN
 from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter, width
 
 GROSS = 0.4
@@ -33,6 +34,8 @@ SHARED_NS = 1_250_000.0
 longer by more than this, the device was used by others, whose time slices were measured as 2.4 ms."""
 STOLEN_SHARE, WOKEN_NS = 0.03, 30_000.0
 """Of the baseline's time, and how long a woken thread waits: smaller differences between two processes occur on any machine."""
+CROWDED = 200
+"""Thousandths of a core: where others have less, they are not why a call waits."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -83,6 +86,8 @@ class TimedPair:
     baseline_core: int = 0
     """`CallRecord.core_ns` of the baseline."""
     candidate_core: int = 0
+    crowd: int = UNKNOWN
+    """Thousandths of a core that others have had since these rounds began."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,11 @@ def without_waiting(pairs: Sequence[TimedPair]) -> list[TimedPair]:
 def stolen(pairs: Sequence[TimedPair]) -> float:
     """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that other
     processes had, and that makes no candidate faster. Both wait a little when they are woken, so only the difference counts: of whole turns, and
-    of what their first threads waited within the call, since others may share one's core for seconds and leave the other's alone."""
+    on a crowded machine of what their first threads waited within the call, since others may share one's core for seconds and leave the other's
+    alone. Where nobody else is, threads wait for each other there, which is the module's own time."""
     turns = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
+    if pairs[-1].crowd < CROWDED:
+        return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS)
     calls = [_baseline_lost(pair) - max(0, pair.candidate_outer - pair.candidate_ran) for pair in pairs]
     return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS, hodges_lehmann(calls)[0] - WOKEN_NS)
 
@@ -136,7 +144,7 @@ def stolen(pairs: Sequence[TimedPair]) -> float:
 def delayed(pairs: Sequence[TimedPair]) -> float:
     """The same of the candidate, within its calls: it makes no candidate slower."""
     more = [min(pair.candidate_waited, pair.candidate_outer - pair.candidate_ran) - _baseline_lost(pair) for pair in pairs]
-    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if pairs[0].cores else 0.0
+    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if pairs[0].cores and pairs[-1].crowd >= CROWDED else 0.0
 
 
 def _baseline_lost(pair: TimedPair) -> int:

@@ -17,6 +17,7 @@ from bottega.core.verdict import Outcome
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
+from bottega.judge.crowd import UNKNOWN, Crowd
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.oracle import Oracle
@@ -100,6 +101,7 @@ def run_rounds(
     begun = time.monotonic()
     latest = begun + SHARE_OF_THE_REST * (options.deadline() - begun) if exactly else math.inf
     previous = ""
+    crowd = Crowd(runners.values()) if candidate.device == "cpu" else None
     ending = _Ending(settings, settings.timing_seconds * (LARGE_FACTOR if profile.large else 1), fewest, begun)
     sure = secrets.randbelow(fewest)
     for number in range(most):
@@ -135,6 +137,7 @@ def run_rounds(
         mine = records["candidate"]
         if reuses_outputs(result, candidate, mine, profile, options, keep):
             return result
+        beside = crowd.permille() if crowd is not None else UNKNOWN
         for name in baselines if not looked else ():
             theirs = records[name]
             pair = TimedPair(
@@ -161,6 +164,7 @@ def run_rounds(
                 baseline_late=theirs.late_ns,
                 baseline_core=theirs.core_ns(cores),
                 candidate_core=mine.core_ns(cores),
+                crowd=beside,
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))

@@ -38,6 +38,8 @@ class WorkerLink:
         """Core time between the last two stops."""
         self.ran_while_stopped = 0
         """How often one of its threads was found to have run while it was stopped."""
+        self.used_ns = 0
+        """Core time of all its life so far, its supervisor's included; counted on a CPU."""
 
     def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request and return the answer. The worker is thawed for it, and frozen again afterwards."""
@@ -81,6 +83,7 @@ class WorkerLink:
             while True:
                 resting, asked = self.control.frozen() if asked else self.control.freeze(), False
                 self.spent += self.control.spent
+                self.used_ns += self.control.spent.whole
                 if resting or self.device != "cpu":
                     return
                 if time.monotonic() > deadline:

@@ -46,6 +46,13 @@ class CoreTime:
     """What all threads ran from there on."""
     stopped_at: int = 0
     """When every one was stopped, on the same clock."""
+    supervised: int = 0
+    """What the supervisor itself ran since the last stop."""
+
+    @property
+    def whole(self) -> int:
+        """What all of it ran, the supervisor included."""
+        return self.ran + self.others + self.supervised
 
     def __add__(self, other: CoreTime) -> CoreTime:
         return CoreTime(
@@ -56,6 +63,7 @@ class CoreTime:
             self.asked_at or other.asked_at,
             self.stopping + other.stopping,
             max(self.stopped_at, other.stopped_at),
+            self.supervised + other.supervised,
         )
 
     def to_bytes(self) -> bytes:
@@ -79,7 +87,7 @@ class CoreWatch:
         self._own_wait = self._thaw_wait = 0
         self._totals: dict[int, int] = {}
         """Nanoseconds of each process when they were last stopped."""
-        self._asked_at = self._total_when_asked = 0
+        self._asked_at = self._total_when_asked = self._own_time = 0
 
     def thawed(self) -> None:
         if not self._counts:
@@ -111,12 +119,14 @@ class CoreWatch:
             return spent
         before, self._totals = sum(self._totals.values()), {process: process_time(process) for process in processes}
         now = sum(self._totals.values())
+        own, self._own_time = time.process_time_ns() - self._own_time, time.process_time_ns()
         return replace(
             spent,
             others=max(0, now - before - spent.ran),
             asked_at=self._asked_at,
             stopping=max(0, now - self._total_when_asked),
             stopped_at=time.monotonic_ns(),
+            supervised=own,
         )
 
     def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
