@@ -271,6 +271,13 @@ def test_what_is_far_from_one_and_open_is_worth_more_time(pairs: list[TimedPair]
     assert rounds._is_far_and_open(pairs, SimpleNamespace(floor=0.02)) is open_  # type: ignore[arg-type]
 
 
+def test_on_a_crowded_machine_more_rounds_tell_no_more() -> None:
+    settings: Any = SimpleNamespace(floor=0.02)
+    for crowd, open_ in ((50, True), (900, False)):
+        pairs = [replace(pair, cores=2, crowd=crowd) for pair in noisy(1.5, 20.0)]
+        assert rounds._is_far_and_open(pairs, settings) is open_
+
+
 def test_whoever_is_worth_it_gets_more_time_and_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(open_until: int) -> int:
         """After how many rounds of a tenth of the time they end, if the ratio is open until so many of them."""

@@ -135,7 +135,7 @@ def stolen(pairs: Sequence[TimedPair]) -> float:
     on a crowded machine of what their first threads waited within the call, since others may share one's core for seconds and leave the other's
     alone. Where nobody else is, threads wait for each other there, which is the module's own time."""
     turns = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
-    if pairs[-1].crowd < CROWDED:
+    if not is_crowded(pairs):
         return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS)
     calls = [_baseline_lost(pair) - max(0, pair.candidate_outer - pair.candidate_ran) for pair in pairs]
     return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS, hodges_lehmann(calls)[0] - WOKEN_NS)
@@ -144,12 +144,17 @@ def stolen(pairs: Sequence[TimedPair]) -> float:
 def delayed(pairs: Sequence[TimedPair]) -> float:
     """The same of the candidate, within its calls: it makes no candidate slower."""
     more = [min(pair.candidate_waited, pair.candidate_outer - pair.candidate_ran) - _baseline_lost(pair) for pair in pairs]
-    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if pairs[0].cores and pairs[-1].crowd >= CROWDED else 0.0
+    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if is_crowded(pairs) else 0.0
 
 
 def _baseline_lost(pair: TimedPair) -> int:
     """How long the baseline's call waited: no longer than its first thread was on no core."""
     return min(pair.baseline_waited, max(0, pair.baseline_inner - pair.baseline_worked))
+
+
+def is_crowded(pairs: Sequence[TimedPair]) -> bool:
+    """Whether others have so much of a CPU's cores that calls wait for them."""
+    return pairs[-1].cores > 0 and pairs[-1].crowd >= CROWDED
 
 
 def charged(pairs: Sequence[TimedPair]) -> float:

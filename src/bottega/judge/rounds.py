@@ -16,7 +16,7 @@ import torch
 from bottega.core.verdict import Outcome
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
-from bottega.judge.clocks import TimedPair, combine, floor_width
+from bottega.judge.clocks import TimedPair, combine, floor_width, is_crowded
 from bottega.judge.crowd import UNKNOWN, Crowd
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
@@ -287,7 +287,10 @@ def timed_call(
 
 
 def _is_far_and_open(pairs: list[TimedPair], settings: Settings) -> bool:
-    """Whether the ratio is far from 1, and nobody can say on which side: worth more time. Asked as rarely as whether it is decided."""
+    """Whether the ratio is far from 1, and nobody can say on which side: worth more time, but for a crowded machine, where more rounds tell no more.
+    Asked as rarely as whether it is decided."""
+    if is_crowded(pairs):
+        return False
     timing = combine(pairs, settings.floor)
     far = (
         abs(math.log(timing.baseline_ms / timing.candidate_ms)) > FAR
