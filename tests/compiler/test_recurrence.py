@@ -48,6 +48,7 @@ def test_what_draws_between_layers_or_projects_the_state_stays_with_torch() -> N
         assert "self.r(x)" in text and "_steps(" not in text
 
 
+@pytest.mark.rotates
 def test_triton_has_a_kernel_for_each_step() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(Path(__file__).with_name("triton_interpreted.py")), "wide", *RECURRENT]

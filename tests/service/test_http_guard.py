@@ -69,7 +69,7 @@ def test_a_slow_sender_holds_nobody_up(server: Running) -> None:
 
 
 def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_guard.HttpGuard.__init__, "__defaults__", (0.2, http_guard.OPEN_TO_ALL))
+    monkeypatch.setattr(http_guard, "BODY_SECONDS", 0.2)
     with served(tmp_path) as running:
         host, port = running.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as raw:

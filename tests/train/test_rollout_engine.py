@@ -132,6 +132,7 @@ def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
+@pytest.mark.rotates
 def test_a_refused_broadcast_ends(tmp_path: Path) -> None:
     """One server refuses the update while the other waits for tensors: the trainer waits for neither."""
     ports = free_port(), free_port()
