@@ -362,3 +362,19 @@ def test_who_raises_where_the_reference_answers_is_to_blame(monkeypatch: pytest.
     monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
     with pytest.raises(RunnerFailed):
         rounds_of([Recorded("eager", []), Raising("candidate", [])], ["spiked"])
+
+
+class Hungry(Called):
+    """Runs out of memory."""
+
+    def run_call(self, drawn: Any, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
+        self.log.append(self.name)
+        raise RunnerFailed("failure", {"text": "CUDA out of memory"})
+
+
+def test_a_baseline_that_runs_out_of_memory_is_asked_once() -> None:
+    """It says so to whoever tries the task again alone, and has no answer of its own to ask for."""
+    log: list[str] = []
+    with pytest.raises(RunnerFailed):
+        rounds_of([Hungry("eager", log), Recorded("candidate", [])], ["plain"])
+    assert log == ["eager"]

@@ -111,7 +111,7 @@ class Judge:
         with self._slots.taken():
             try:
                 return self._fitness(task, settings, cancellation)
-            except ShortOfMemory as short:  # beside others; none of them is to blame the task
+            except ShortOfMemory as short:  # beside others, which is no fault of the task
                 assert self._pool.admission is not None
                 self._pool.admission.require_whole_gpu(short.admitted)
             return self._fitness(task, settings, cancellation)
