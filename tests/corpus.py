@@ -29,8 +29,8 @@ OUTCOMES = ACCEPTED | {"incorrect", "compile_error", "runtime_error", "timeout",
 
 FOLDERS = ("attacks/", "honest/")
 SEED = "BOTTEGA_CORPUS_SEED"
-PARTS = 7
-"""Every file comes round within so many days: a week of daily commits."""
+PARTS = 14
+"""Every file comes round within so many days: two weeks of daily commits. `make test-all` judges them all."""
 MOST_OF_A_COMMIT = 16
 """A commit that brings many files must not make `make test` as long as `make test-all`; the rest come round."""
 

@@ -45,6 +45,7 @@ def trained(tmp_path: Path) -> Path:
     return out
 
 
+@pytest.mark.rotates
 def test_a_run_is_trained_and_drawn(trained: Path) -> None:
     assert (trained / "model" / "config.json").exists()
     assert (trained / "checkpoints" / "step-00000001").is_dir()

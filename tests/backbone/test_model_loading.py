@@ -112,6 +112,7 @@ def test_missing_packages_are_named(folder: Path, monkeypatch: pytest.MonkeyPatc
             load(str(folder), device="cpu", **options)
 
 
+@pytest.mark.rotates
 def test_loading_is_lazy() -> None:
     import subprocess
     import sys

@@ -96,6 +96,7 @@ def test_a_bad_candidate_gets_the_outcome_that_fits(judge: Judge, name: str) -> 
     assert verdict.task_id == TASK.id
 
 
+@pytest.mark.rotates
 def test_lists_and_tuples_are_the_same(judge: Judge) -> None:
     assert judged(judge, returning("return [x.sum(-1), x * 2]")).correct
 

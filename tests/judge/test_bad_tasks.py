@@ -118,6 +118,7 @@ def test_a_loop_in_get_inputs_ends_with_the_task_s_time(judge: Judge) -> None:
     must_be_invalid(verdict, [" s"])
 
 
+@pytest.mark.rotates
 def test_dropout_is_judged_in_evaluation_mode(judge: Judge) -> None:
     source = changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, self.training) + 1")
     verdict = judged(judge, source)
@@ -152,6 +153,7 @@ def test_inputs_of_another_size_in_every_draw_are_judged_or_refused(judge: Judge
         must_be_invalid(verdict, ["shape"])
 
 
+@pytest.mark.rotates
 def test_the_next_task_is_judged_as_if_nothing_had_happened(judge: Judge) -> None:
     judged(judge, BAD["dies at import"][0])
     judged(judge, BAD["raises in forward"][0])

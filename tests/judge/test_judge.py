@@ -106,6 +106,7 @@ def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
     assert library.violations[0].name == "coverage_too_low"
 
 
+@pytest.mark.rotates
 def test_a_decoy_is_rejected_without_being_asked_for(judge: Judge) -> None:
     decoy = candidate_from(KERNEL.replace("library.fused(x, y, x.numel())", "return torch.exp(torch.sin(x)) * 2"))
     verdict = judge.judge(task(), decoy)  # in full: a small share must rest on many samples, and a busy machine gives few
@@ -219,6 +220,7 @@ def test_a_task_that_needs_more_memory_than_it_may_have(wide: Judge) -> None:
     assert wide.judge(task(), library_only()).correct
 
 
+@pytest.mark.rotates
 def test_a_controller_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
     """As the system does when memory runs out, between two verdicts."""
     assert wide.judge(task(), library_only()).correct

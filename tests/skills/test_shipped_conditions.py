@@ -87,6 +87,7 @@ def test_every_card_that_ships_says_where_it_applies(library: Library) -> None:
     assert {card.name for card in library.cards() if not card.applies_to} == FREE
 
 
+@pytest.mark.rotates
 def test_each_card_of_the_starter_set_holds_on_a_task_that_ships() -> None:
     """But for those of sizes and operators that the suite has not."""
     absent = {

@@ -193,6 +193,7 @@ def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path)
     assert all((folder / call.task).is_file() for call in read_capture(folder))
 
 
+@pytest.mark.rotates
 def test_sigterm_reaches_the_program(tmp_path: Path) -> None:
     own = [
         sys.executable,

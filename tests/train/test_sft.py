@@ -67,6 +67,7 @@ def figures(folder: Path) -> dict[str, dict[str, float]]:
     return {event.key: {name: value for name, value in event.values.items() if name not in clocked} for event in told}
 
 
+@pytest.mark.rotates
 def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     data, settings = school
     heard: list[Any] = []
