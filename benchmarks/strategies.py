@@ -4,7 +4,7 @@
     python benchmarks/strategies.py table runs/strategies
 
 `run` is `bottega bench … strategy=X` for each X, with as many kernels for all; run again, it goes on. Each run judges for itself, so that its
-seconds are its own; for the table the same text has one verdict in all.
+seconds are its own, unless several run `--side-by-side`; for the table the same text has one verdict in all.
 `table` reads the run directories. What counts of a task is what its user would keep: the surest kernel that was found within the budget if it is
 surely faster than eager, else eager itself. All have the same number of kernels at most; tokens and seconds are cut at what plain sampling spent on
 that task. Who ends sooner has spent less.
@@ -17,6 +17,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -55,14 +56,21 @@ def run(
     strategies: Annotated[str, typer.Option(help="By comma; all that there are if left out.")] = ",".join(STRATEGIES.names),
     device: str = "cpu",
     settings: Annotated[str, typer.Option(help="More of bench's key=value, by blanks.")] = "quick=true",
+    side_by_side: Annotated[
+        int, typer.Option(min=1, help="Strategies at a time; with more than one, seconds tell little.")
+    ] = 1,
 ) -> None:
-    for strategy in strategies.split(","):
+    def bench(strategy: str) -> int:
         command = [sys.executable, "-m", "bottega", "bench", *tasks, "--backbone", backbone, "--device", device]
         command += ["--out", str(out / strategy), *settings_for(strategy, kernels), *settings.split()]
         typer.echo(" ".join(command), err=True)
-        ended = subprocess.run(command, check=False).returncode
-        if ended:
-            raise typer.Exit(ended)
+        return subprocess.run(command, check=False).returncode
+
+    with ThreadPoolExecutor(side_by_side) as pool:
+        ended = dict(zip(strategies.split(","), pool.map(bench, strategies.split(","))))
+    for strategy, code in ended.items():
+        if code:
+            typer.echo(f"{strategy}: ended with {code}; the same command goes on", err=True)
     table(out)
 
 
@@ -152,6 +160,9 @@ def table(out: Path) -> None:
     runs = {
         folder.name: ordered(read_run(folder).attempts) for folder in sorted(out.iterdir()) if (folder / "bench.json").exists()
     }
+    for name in [name for name, by_task in runs.items() if not by_task]:
+        typer.echo(f"{name}: has no kernel yet and is left out", err=True)
+        del runs[name]
     if PLAIN not in runs:
         raise typer.BadParameter(f"{out}: holds no run of {PLAIN}, to which all others are compared")
     order = sorted(runs, key=lambda name: (name != PLAIN, name))

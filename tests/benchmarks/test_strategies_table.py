@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 import strategies
-from strategies_script import script
+from strategies_script import _experts, script
 
 from bottega.backbone.chat import Message, Sampling
 from bottega.bench.attempt import BenchAttempt
@@ -59,13 +62,36 @@ def test_every_strategy_gets_as_many_kernels(strategy: str) -> None:
     assert settings.samples * settings.kernels == 8
 
 
-def test_the_scripted_model_builds_on_what_it_is_shown() -> None:
+@pytest.mark.parametrize("language", ["C++", "Triton"])
+def test_the_scripted_model_builds_on_what_it_is_shown(language: str) -> None:
     task = Message("user", load_task("builtin:swiglu", size="cpu").source)
-    system = Message("system", "You write fast kernels.")
-    alone = [script([system, task], Sampling(seed=seed)) for seed in range(40)]
-    assert 0 < sum("broken" in text for text in alone) < 25
-    bare = next(text for text in alone if "// pragma" not in text and "broken" not in text)
+    system = Message("system", f"You write fast {language} kernels.")
+    alone = [script([system, task], Sampling(seed=seed)) for seed in range(60)]
+    assert all(("@triton.jit" in text) is (language == "Triton") for text in alone)
+    assert 0 < sum("broken" in text for text in alone) < 35
+    bare = next(text for text in alone if "part 0 is out" in text and "broken" not in text)
     shown = [
         script([system, Message("user", f"{task.content}\n{bare}\nChange this next")], Sampling(seed=seed)) for seed in range(9)
     ]
-    assert all("// pragma 0" in text for text in shown)
+    assert all("part 0 is in" in text for text in shown)
+
+
+def test_a_triton_kernel_without_a_part_is_plainer() -> None:
+    (swiglu,) = (expert for expert in _experts("triton") if expert.name == "swiglu")
+    whole, none = swiglu.with_parts(set(range(swiglu.count))), swiglu.with_parts(set())
+    assert all(word in whole for word in ("BLOCK_M=128", "tf32x3", "num_warps=8", "exp2"))
+    assert not any(word in none for word in ("BLOCK_M=128", "tf32x3", "num_warps", "exp2"))
+
+
+def test_a_strategy_without_a_kernel_does_not_empty_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that was cut before its first verdict has no task, and what all have in common would be nothing."""
+    for name in ("parallel", "agent"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bench.json").write_text("{}")
+    found = {"parallel": [attempt("a", 0, 2.0), attempt("b", 0, 3.0)], "agent": []}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategies, "read_run", lambda folder: SimpleNamespace(attempts=found[folder.name]))
+        strategies.table(tmp_path)
+    told = capsys.readouterr()
+    assert "| `parallel` | 2 of 2 | 2.45 |" in told.out
+    assert "`agent`" not in told.out and "agent: has no kernel yet" in told.err

@@ -34,6 +34,15 @@ SMALL = {
     "per_head_projection": "tokens=6, heads=2, head_dim=8, out_dim=12",
     "gram_matrices": "batch=1, channels=18, pixels=21",
     "gated_scan": "batch=2, steps=5, channels=12",
+    "transposed_matmul": "K=21, M=18, N=20",
+    "low_rank_linear": "tokens=21, in_features=40, out_features=24, rank=16",
+    "residual_rms_norm": "batch=2, tokens=3, width=40",
+    "softmax_over_positions": "batch_size=2, positions=5, features=24",
+    "masked_row_sum": "rows=5, cols=70",
+    "policy_gradient_loss": "samples=6, actions=20",
+    "peak_and_position": "batch=2, joints=3, pixels=70",
+    "manhattan_distances": "queries=18, keys=20, dims=5",
+    "weighted_bce_rows": "samples=5, labels=12",
 }
 
 

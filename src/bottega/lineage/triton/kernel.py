@@ -212,7 +212,7 @@ RSQRT = triton_rule(
         "rsqrt",
         "The reciprocal square root in one instruction, instead of a root and a division.",
         "`1 / tl.sqrt(x)` in a norm.",
-        "Write `tl.rsqrt(x)`.",
+        "Write `tl.rsqrt(x)` for the whole quotient, with the epsilon inside.",
         conditions(data_types="fp32; good to two units in the last place.", pipeline="x is above zero: an epsilon is added before."),
         ("Without the epsilon a row of zeros gives infinity.",),
         ("rsqrt", "norm"),
