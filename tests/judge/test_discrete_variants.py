@@ -90,6 +90,12 @@ def test_distinct_numbers_stay_distinct(variant: str, kind: str, drawn: torch.Te
     assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values) and not torch.equal(varied, drawn)
 
 
+def test_each_row_of_positions_begins_elsewhere() -> None:
+    varied = torch.arange(64).repeat(16, 1)
+    apply_discrete(varied, "consecutive", "discrete", STRONGEST)
+    assert len(varied[:, 0].unique()) > 2 and bool((varied[:, 0] > 0).all())
+
+
 def test_lengths_become_shorter_and_a_mask_of_ones_gets_zeros() -> None:
     lengths, mask = torch.full((64,), 128), torch.ones(40, 50, dtype=torch.int64)
     for tensor in (lengths, mask):

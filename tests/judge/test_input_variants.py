@@ -36,13 +36,16 @@ def hermitian() -> torch.Tensor:
         ("after a relu", random(64, 64).relu(), "sparse"),
         ("symmetric", symmetric(), "symmetric"),
         ("batch of symmetric", torch.stack([symmetric(), 2 * symmetric()]), "symmetric"),
-        ("probabilities", random(32, 100).softmax(-1), "fixed"),
+        ("probabilities", random(32, 100).softmax(-1), "normalised"),
         ("one-hot", torch.nn.functional.one_hot(torch.arange(100) % 10, 10).float(), "fixed"),
         ("mask", (random(64, 64) > 0).float(), "fixed"),
         ("zeros", torch.zeros(100), "constant"),
         ("sorted", random(8, 100).sort(-1).values, "fixed"),
         ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "fixed"),
         ("infinite", torch.where(random(64, 64) > 0, 0.0, float("-inf")), "fixed"),
+        ("behind a mask", random(64, 64).masked_fill(random(64, 64) > 1, float("-inf")), "masked"),
+        ("distances, of which some are infinite", symmetric().masked_fill(symmetric() > 2, float("inf")), "fixed"),
+        ("no numbers", random(64, 64).masked_fill(random(64, 64) > 1, float("nan")), "fixed"),
         ("integers", torch.arange(1000), "fixed"),
         ("booleans", random(1000) > 0, "fixed"),
         ("scalar", torch.tensor(2.0), "constant"),
@@ -86,6 +89,39 @@ def test_eight_bits_and_complex_numbers_are_varied_too(variant: str, dtype: torc
     assert bool(after.isfinite().all()) and not torch.equal(before, after)
     if variant not in ("offset", "concentrated") or (not dtype.is_complex and variant == "concentrated"):
         assert 0.3 < float((after < 0).float().mean()) < 0.7
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_infinities_stay_where_they_are(variant: str) -> None:
+    bent = random(64, 64).masked_fill(random(64, 64) > 1, float("-inf"))
+    bent[0, 0] = float("inf")
+    before = bent.clone()
+    apply_variant(bent, structure(bent), variant)
+    hidden = before.isinf()
+    assert torch.equal(bent[hidden], before[hidden]) and bool(bent[~hidden].isfinite().all())
+    assert not torch.equal(bent, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("tensor", [random(32, 4, 300).softmax(-1), random(300, 50).softmax(0).t(), random(500).softmax(-1)])
+@pytest.mark.parametrize("variant", [variant for variant in BENT if variant != "mixed"])
+def test_probabilities_are_probabilities_again(variant: str, tensor: torch.Tensor, dtype: torch.dtype) -> None:
+    before = tensor.to(dtype)
+    bent = before.clone()
+    apply_variant(bent, structure(before), variant)
+    assert bool((bent >= 0).all()) and not torch.equal(bent, before)
+    assert float((bent.double().sum(-1) - 1).abs().max()) < (1e-5 if dtype is torch.float32 else 2e-2)
+    assert bool((bent == 0).any()) == (variant == "spiked")
+
+
+def test_the_weakest_form_of_spikes_makes_nothing_larger() -> None:
+    """Of shares and sines zeros and faint ones are tried, though they have no larger ones."""
+    drawn = torch.rand(64, 200)
+    bent = drawn.clone()
+    apply_variant(bent, "free", "spiked", strengths("spiked")[-1])
+    assert bool((bent <= drawn).all()) and bool((bent == 0).any()) and bool((bent >= 0).all())
+    apply_variant(kept := torch.ones(300), "constant", "spiked", strengths("spiked")[-1])
+    assert torch.equal(kept, torch.ones(300))
 
 
 @pytest.mark.parametrize("variant", BENT)
@@ -149,8 +185,8 @@ def test_bending_keeps_the_memory_layout() -> None:
 
 def test_rows_are_looked_at_without_a_copy_of_the_whole() -> None:
     probabilities = random(300, 3, 4, 50).softmax(-1).permute(1, 0, 2, 3)
-    assert structure(probabilities) == "fixed"
-    assert structure(random(50, 300).softmax(0).t()) == "fixed"
+    assert structure(probabilities) == "normalised"
+    assert structure(random(50, 300).softmax(0).t()) == "normalised"
 
 
 @pytest.mark.parametrize("variant", ["mixed", "spiked", "heavy"])

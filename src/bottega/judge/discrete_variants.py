@@ -66,7 +66,7 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
         return
     rows = _rows_of(tensor)
     if kind == "consecutive":
-        rows.copy_(rows.roll(int(torch.randint(1, rows.shape[-1], ())), -1))
+        rows.copy_(_move_on(rows))
     elif kind == "distinct" or reorder_only:
         rows.copy_(_vary_rows(rows, REORDERED))
     elif variant == "uniform":
@@ -98,6 +98,15 @@ def _vary_progression(tensor: torch.Tensor) -> None:
     """Parts get different lengths, none of them empty; all of them together begin and end where they did."""
     inner = tensor[..., 1:-1]
     inner.add_(torch.randint(0, _step(tensor), inner.shape, device=tensor.device).to(tensor.dtype))
+
+
+def _move_on(rows: torch.Tensor) -> torch.Tensor:
+    """Each row by a number of its own: a kernel may read the positions of the first one only."""
+    width = rows.shape[-1]
+    if rows.numel() > PIECE:
+        return rows.roll(int(torch.randint(1, width, ())), -1)
+    shifts = torch.randint(1, width, (*rows.shape[:-1], 1), device=rows.device)
+    return rows.gather(-1, (torch.arange(width, device=rows.device) + shifts) % width)
 
 
 def _rows_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Variants of inputs: other values of the same structure, on which what a candidate leaves out shows.
 
-Zeros stay zero, symmetric stays symmetric, probabilities, one-hot and sorted tensors are left alone. Integers have a variant of their own
-(`discrete_variants`). Complex numbers are varied part by part.
+Zeros stay zero, infinities stay where they are, symmetric stays symmetric, and probabilities are probabilities again; one-hot and sorted tensors
+are left alone. Integers have a variant of their own (`discrete_variants`). Complex numbers are varied part by part.
 A tensor of one value (unit gains, a mask that hides nothing) gets others: what it makes idle could be left out. No two elements become equal
 where they were not, but for zeros that share no row and no column: the order of equal elements is nobody's contract.
 """
@@ -23,6 +23,8 @@ PIECE = 1 << 24
 SPIKED_OF_16384, GIANTS_OF_16384 = 33, 2
 FEW_VALUES = (16, 64)
 """Of which a tensor of eight-bit numbers, or of others, has fewer if they are a mask or labels."""
+MOST_MASKED = 1 << 26
+"""Elements of a tensor with infinities that is varied: where they were is held meanwhile."""
 GIANT_SIZE, LARGEST_FACTOR = 128.0, 512.0
 """What giants come to, whatever the inputs' own size: fp32 has no exponential of 89. And how many times as large as they were at most."""
 LONG_AXIS, SLICED_AXIS = 32, 8
@@ -50,6 +52,8 @@ class Strength:
     """Signs are drawn anew: a task that takes logarithms has no answer to that."""
     extreme: bool = True
     """Zeros, faint slices, giants, and other values for constants."""
+    enlarged: bool = True
+    """Without, no element becomes larger: a task whose inputs are shares, or sines, has no answer to larger ones, and has one to zeros."""
 
 
 STRONGEST = Strength()
@@ -61,11 +65,13 @@ def strengths(variant: str) -> tuple[Strength, ...]:
         return (STRONGEST,)
     if variant in ("offset", *OF_INTEGERS):
         return STRONGEST, Strength(extreme=False)
-    return STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
+    weaker = STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
+    return (*weaker, Strength(signed=False, enlarged=False)) if variant == "spiked" else weaker
 
 
 def structure(tensor: torch.Tensor) -> str:
-    """`free`, `sparse` (zeros mean something), `symmetric`, `constant` (one value), or `fixed` (its values are not ours to change)."""
+    """`free`, `sparse` (zeros mean something), `masked` (so do infinities), `symmetric`, `normalised` (probabilities), `constant` (one value), or
+    `fixed` (its values are not ours to change)."""
     if tensor.dtype == torch.bool:
         return "constant" if tensor.numel() and bool(tensor.all()) == bool(tensor.any()) else "fixed"
     if tensor.is_complex():
@@ -73,13 +79,18 @@ def structure(tensor: torch.Tensor) -> str:
     if not tensor.is_floating_point() or tensor.dtype is torch.float8_e8m0fnu or not tensor.numel():
         return "fixed"
     head = flat(tensor)[: 1 << 20].float()
-    if not bool(torch.isfinite(head).all()):
-        return "fixed"
+    finite = head.isfinite()
+    if not bool(finite.all()):
+        if tensor.numel() > MOST_MASKED or tensor.dtype.itemsize == 1 or bool(head.isnan().any()):
+            return "fixed"
+        return "fixed" if _has_few_values(head[finite], FEW_VALUES[1]) or looks_sorted(tensor) or _mirrors(tensor) else "masked"
     if bool((head == head[0]).all()):
         return "constant"
-    if len(torch.unique(head[:4096])) < min(FEW_VALUES[tensor.dtype.itemsize > 1], head.numel() // 2 + 1):
+    if _has_few_values(head, FEW_VALUES[tensor.dtype.itemsize > 1]):
         return "fixed"
-    if looks_normalised(tensor) or looks_sorted(tensor):
+    if looks_normalised(tensor):
+        return "normalised" if tensor.dtype.itemsize > 1 and not _mirrors(tensor) else "fixed"
+    if looks_sorted(tensor):
         return "fixed"
     if _mirrors(tensor):
         return "symmetric" if tensor.dtype.itemsize > 1 else "fixed"
@@ -96,11 +107,23 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
     if narrow:
         strength, variant = replace(strength, extreme=kind == "constant"), "spiked" if variant == "concentrated" else variant
     if kind == "constant":
-        if strength.extreme:
+        if strength.extreme and strength.enlarged:
             _vary_constant(tensor, wide)
         return
     if kind == "symmetric":
-        _vary_symmetric(tensor, "mixed" if variant in ("offset", "concentrated") else variant, wide, strength.signed)
+        if strength.enlarged:
+            _vary_symmetric(tensor, "mixed" if variant in ("offset", "concentrated") else variant, wide, strength.signed)
+        return
+    if kind == "masked":
+        above, below = tensor == torch.inf, tensor == -torch.inf
+        apply_variant(tensor.masked_fill_(above | below, 0.0), "free", variant, strength)
+        tensor.masked_fill_(above, torch.inf).masked_fill_(below, -torch.inf)
+        return
+    if kind == "normalised":
+        if variant == "concentrated":  # which has no weaker form, and a logarithm no answer to zeros
+            strength, variant = replace(strength, extreme=False), "spiked"
+        apply_variant(tensor, "free", variant, replace(strength, signed=False))
+        _normalise(tensor, wide)
         return
     values = flat(tensor)
     spread = float(values[: 1 << 20].to(wide).std()) or 1.0
@@ -108,14 +131,15 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
         _concentrate(tensor, spread)
         return
     giant = min(max(GIANT_SIZE / spread, 16.0), LARGEST_FACTOR) if strength.extreme else 16.0
-    for piece in values.split(PIECE):
+    for piece in values.split(PIECE) if strength.enlarged else ():
         if variant == "offset":
             varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
             varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant, strength.signed, giant)
         piece.copy_(_fitting(varied, piece.dtype))
     if variant == "spiked" and strength.extreme:
-        _vary_ends(tensor, spread, giant)
+        if strength.enlarged:
+            _vary_ends(tensor, spread, giant)
         _make_faint(tensor)
         _put_zeros(whole)  # of a complex number both parts
 
@@ -129,6 +153,12 @@ def _vary_constant(tensor: torch.Tensor, wide: torch.dtype) -> None:
             noise = torch.rand(piece.shape, dtype=wide, device=piece.device).mul_(0.5).sub_(0.25)
             size = piece.to(wide)
             piece.copy_(_fitting(size + noise * torch.where(size == 0, 1.0, size), piece.dtype))
+
+
+def _normalise(tensor: torch.Tensor, wide: torch.dtype) -> None:
+    """Have rows sum to one again."""
+    for piece in _in_pieces(tensor) if tensor.dim() > 1 else (tensor,):
+        piece.copy_(piece.to(wide) / piece.sum(-1, keepdim=True, dtype=wide))
 
 
 def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype, signed: bool) -> None:
@@ -235,6 +265,11 @@ def _in_pieces(view: torch.Tensor) -> Iterator[torch.Tensor]:
         yield view
         return
     yield from view.split(max(1, PIECE * view.shape[0] // view.numel()))
+
+
+def _has_few_values(values: torch.Tensor, few: int) -> bool:
+    """As a mask or labels have; or there are too few of them to tell."""
+    return len(torch.unique(values[:4096])) < min(few, values.numel() // 2 + 1)
 
 
 def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
