@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from bottega.judge.reference import Reference
@@ -46,6 +47,16 @@ def test_none_of_it_stays_as_it_was_built() -> None:
     assert torch.equal(reference.random_state["mix"], reference.random_state["tied"]), "one tensor under two names"
     assert not torch.equal(reference.random_state["linear.weight"], reference.seeded_state["linear.weight"])
     assert float(reference.random_state["norm.running_var"].min()) > 0
+
+
+def test_a_faint_bias_is_felt_in_a_lower_precision() -> None:
+    """That of a layer with ten thousand inputs is less than what bf16 is allowed to be off by."""
+    source = SOURCE.replace("nn.Linear(width, width)", "nn.Linear(width, 8 * width)").replace("[8]", "[4096]")
+    coarse, fine = Reference(source, "cpu", None, "bf16").random_state, Reference(source, "cpu", None).random_state
+    assert float(coarse["linear.bias"].square().mean().sqrt()) == pytest.approx(0.2, rel=0.1)
+    assert float(fine["linear.bias"].abs().max()) < 0.02 > float(coarse["linear.weight"].abs().max())
+    narrow = Reference(source.replace("8 * width)", "8 * width, dtype=torch.bfloat16)"), "cpu", None).random_state
+    assert float(narrow["linear.bias"].float().square().mean().sqrt()) == pytest.approx(0.2, rel=0.1)
 
 
 def test_a_model_without_constants_leaves_nothing_to_guess() -> None:

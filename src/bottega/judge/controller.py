@@ -161,7 +161,7 @@ class Controller:
 
     def _profile_task(self, source: str, deadline: float) -> None:
         eager = self.baselines["eager"]
-        self.reference = Reference(source, self.device, self.settings.training)
+        self.reference = Reference(source, self.device, self.settings.training, self.settings.precision)
         self.oracle = Oracle(self.reference)
         with self.lease.shared() if self.device == "cpu" else nullcontext():  # loading hardly touches a GPU
             of_reference(eager, lambda: self.load(eager, source, "task", "Model", deadline))

@@ -19,12 +19,15 @@ from bottega.judge.output_comparison import root_mean_square
 NEGLIGIBLE = 3e-4
 """Draws of a parameter that differ by less are as good as known: a gate of 1e-6, a bias of 1e-6. Weights of a layer get so small only with ten
 million inputs."""
+FAINT, FELT = 0.1, 0.2
+"""Root mean square of a bias below which it may be less than what bf16 is allowed to be off by, as that of a layer with ten thousand inputs is;
+and what it gets then."""
 RUNNING = ("running_mean", "running_var")
 """Statistics that a norm layer computes with in evaluation mode: constants as built, like unit gains and zero biases."""
 
 
 class Reference:
-    def __init__(self, source: str, device: str, training: bool | None):
+    def __init__(self, source: str, device: str, training: bool | None, precision: str = "fp32"):
         self.device = device
         self.training = training
         set_precision("fp32")
@@ -45,7 +48,7 @@ class Reference:
         self.guessable = guessable(self.seeded_state, state_of(other), other)
         """Parameters whose first values are no secret. A candidate that does not take ours could leave out what they make idle."""
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
-        self.random_state = randomised(other, self.guessable)
+        self.random_state = randomised(other, self.guessable, coarse=precision in ("bf16", "fp16"))
 
     def build(self, seed: int | None = None) -> torch.nn.Module:
         """A fresh model on the host, as its class builds it, with arguments of its own. Never a copy: a closure that was made in `__init__`
@@ -110,9 +113,11 @@ def _nearly_equal(one: torch.Tensor, two: torch.Tensor) -> bool:
     return apart < NEGLIGIBLE * max(1.0, size)
 
 
-def randomised(model: torch.nn.Module, known: frozenset[str]) -> dict[str, torch.Tensor]:
-    """The model's state with what anybody knows of it made random, so that zero biases, unit gains and identities cannot be assumed.
-    Names that share one tensor get one value."""
+def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = False) -> dict[str, torch.Tensor]:
+    """The model's state with what anybody knows of it made random, so that zero biases, unit gains and identities cannot be assumed; and faint
+    biases made larger in a lower precision, of the parameters or allowed (`coarse`), so that they cannot be left out. Names that share one
+    tensor get one value."""
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     state: dict[str, torch.Tensor] = {}
     done: dict[tuple[int, ...], torch.Tensor] = {}
     for name, value in model.state_dict().items():
@@ -124,8 +129,19 @@ def randomised(model: torch.nn.Module, known: frozenset[str]) -> dict[str, torch
         mine = value.detach().clone()
         if name in known:
             _randomise_values(name, mine)
+        elif strided and name in parameters and (coarse or value.dtype.itemsize == 2):
+            _make_felt(mine)
         state[name] = done[key] = mine
     return state
+
+
+def _make_felt(value: torch.Tensor) -> None:
+    """Biases, and what else is added to every entry of a batch: not the matrices, whose products would become larger than they ever are."""
+    if not value.is_floating_point() or (value.dim() != 1 and (value.dim() < 3 or value.shape[0] != 1)):
+        return
+    size = root_mean_square(value)
+    if 0 < size < FAINT:
+        value.mul_(FELT / size)
 
 
 def _randomise_values(name: str, value: torch.Tensor) -> None:

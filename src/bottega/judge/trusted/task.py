@@ -99,7 +99,7 @@ class TrustedTask:
 
     def __init__(self, task: Task, settings: Settings, device: str, control: DeviceControl, sharing: SharedDevice) -> None:
         self.task, self.settings, self.device, self.control, self.sharing = task, settings, device, control, sharing
-        self.reference = Reference(task.source, device, settings.training)
+        self.reference = Reference(task.source, device, settings.training, settings.precision)
         self.oracle = Oracle(self.reference)
         self.profile = TaskProfile()
         self.baselines: dict[str, InProcessRunner] = {}
