@@ -335,8 +335,9 @@ def test_what_is_not_finite_is_counted_or_noticed(dtype: torch.dtype) -> None:
 def wrong_elements(spoiled: int, of_reference: int, elements: int = 4096) -> WrongElements:
     truth = 1 + torch.rand(elements, dtype=torch.float64)
     got, want = truth.float(), truth.float()
-    got[:spoiled] *= 1.5
-    want[elements - of_reference :] *= 1.5
+    got[:spoiled] *= 1.01
+    want[:spoiled] *= 1.0001  # ill-conditioned, and almost right by chance
+    want[elements - of_reference :] *= 1.01
     found = WrongElements(3e-4)
     found.feed_all(got, want, truth)
     assert (found.got, found.reference) == (spoiled, of_reference)
@@ -350,8 +351,24 @@ def test_an_ill_conditioned_output_may_have_a_few_more_wrong_elements_than_the_r
     assert not wrong_elements(1, 1, elements=1).alike
 
 
+@pytest.mark.parametrize("left", [float("nan"), 0.0])
+def test_elements_that_the_reference_gets_right_are_not_ill_conditioned(left: float) -> None:
+    """A tail that a kernel leaves out: seven elements of 4,096, where the reference has others wrong."""
+    truth = 1 + torch.rand(4096, dtype=torch.float64)
+    want, got = truth.float(), truth.float()
+    want[:20] *= 1.01
+    got[:20] *= 0.99
+    whole, tail = WrongElements(3e-4), WrongElements(3e-4)
+    whole.feed_all(got, want, truth)
+    got[-7:] = left
+    tail.feed_all(got, want, truth)
+    assert whole.alike and not tail.alike
+
+
 def test_what_is_not_finite_is_one_wrong_element() -> None:
     found = WrongElements(3e-4)
     nan, inf = float("nan"), float("inf")
     found.feed_all(torch.tensor([inf, 1.0, nan]), torch.tensor([2.0, inf, nan]), torch.tensor([2.0, 1.0, nan]).double())
     assert (found.got, found.reference) == (1, 1)
+    found.feed_all(torch.tensor([1.0, inf]), torch.tensor([nan, inf]), torch.tensor([nan, inf]).double())
+    assert (found.got, found.reference) == (2, 1)

@@ -19,6 +19,8 @@ PIECE = 1 << 22
 MOST_ROWS = 1 << 12
 MOST_BY_CHANCE, FEW = 8, 16
 """Elements of an ill-conditioned output that a candidate may get wrong beside twice as many as the reference does; one in so many at most."""
+FAR_BELOW, FAR_BY_CHANCE = 1e-3, 2
+"""Of a wrong element's error, what is no error of the reference's there; and of how many elements, beside one of so many, that may be by chance."""
 
 
 @dataclass
@@ -210,6 +212,8 @@ class WrongElements:
     elements: int = 0
     got: int = 0
     reference: int = 0
+    own: int = 0
+    """Of those that the candidate gets wrong, where the reference makes no error at all: such an element is not ill-conditioned."""
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> None:
         flattened = [_real(each.reshape(-1)).split(PIECE) for each in (got, reference, truth)]
@@ -217,20 +221,26 @@ class WrongElements:
             right = narrow.double()
             finite = right[right.isfinite()].abs()
             allowed = right.abs().add_(finite.median() if finite.numel() else 0.0).mul_(self.limit)
+            allowed.masked_fill_(~right.isfinite(), 0.0)
+            got, reference = _error(mine, right), _error(theirs, right)
+            wrong = got > allowed
             self.elements += right.numel()
-            self.got += _count_wrong(mine, right, allowed)
-            self.reference += _count_wrong(theirs, right, allowed)
+            self.got += int(wrong.sum())
+            self.reference += int((reference > allowed).sum())
+            self.own += int((wrong & (reference <= FAR_BELOW * got)).sum())
 
     @property
     def alike(self) -> bool:
-        """Whether the candidate's are hardly more than the reference's, and few of all."""
-        return self.got <= min(2 * self.reference + MOST_BY_CHANCE, self.elements // FEW)
+        """Whether the candidate's are hardly more than the reference's, few of all, and where the reference errs too."""
+        few = self.got <= min(2 * self.reference + MOST_BY_CHANCE, self.elements // FEW)
+        return few and self.own <= FAR_BY_CHANCE + self.got // FEW
 
 
-def _count_wrong(values: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor) -> int:
+def _error(values: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """Of each element; infinite where one of the two is no number, or infinite, and the other is not the same."""
     values = values.double()
     same = (values == truth) | (values.isnan() & truth.isnan())
-    return int((~(same | ((values - truth).abs() <= allowed))).sum())
+    return (values - truth).abs_().nan_to_num_(torch.inf, torch.inf).masked_fill_(same, 0.0)
 
 
 def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
