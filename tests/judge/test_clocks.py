@@ -454,3 +454,9 @@ def test_others_that_have_one_runner_s_core_for_seconds_make_nobody_faster_or_sl
     assert speed_outcome(combine(alone, 0.02).speedup) is (Outcome.FASTER if baseline_ms > candidate_ms else Outcome.SLOWER)
     asleep = [replace(pair, baseline_waited=0, candidate_waited=0, candidate_waited_delivery=0) for pair in pairs]
     assert speed_outcome(combine(asleep, 0.02).speedup) is (Outcome.FASTER if baseline_ms > candidate_ms else Outcome.SLOWER)
+
+
+def test_a_first_thread_that_sleeps_while_another_works_has_lost_nothing() -> None:
+    """Or else whoever works in a second thread would be faster wherever others have the baseline's core."""
+    mine = [replace(pair, candidate_ran=0, candidate_waited=0, candidate_waited_delivery=0) for pair in crowded(18.0, 8.2)]
+    assert speed_outcome(combine(mine, 0.02).speedup) is Outcome.AMBIGUOUS

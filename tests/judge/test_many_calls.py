@@ -14,6 +14,7 @@ import torch
 from bottega.judge import many_calls
 from bottega.judge.inputs import InputSet
 from bottega.judge.prepared_work import PreparedWork
+from bottega.judge.worker_link import RunnerFailed
 
 
 class Source:
@@ -42,7 +43,12 @@ class Called:
 
 
 def calls(
-    monkeypatch: pytest.MonkeyPatch, accepted: tuple[str, ...], room: int, seconds: float = 60.0, problem: str = ""
+    monkeypatch: pytest.MonkeyPatch,
+    accepted: tuple[str, ...],
+    room: int,
+    seconds: float = 60.0,
+    problem: str = "",
+    baseline: Called | None = None,
 ) -> tuple[Source, Called, many_calls.ManyCalls]:
     for name in ("keeps_outputs", "reuses_outputs"):
         monkeypatch.setattr(many_calls, name, lambda *_: False)
@@ -56,7 +62,7 @@ def calls(
     found = many_calls.call_often(
         source,
         nothing,
-        ("eager", Called(quick=0)),  # type: ignore[arg-type]
+        ("eager", baseline or Called(quick=0)),  # type: ignore[arg-type]
         candidate,  # type: ignore[arg-type]
         {variant: [] for variant in accepted},
         settings=settings,
@@ -65,6 +71,24 @@ def calls(
         prepared=PreparedWork(unit=1.0, calls=16),
     )
     return source, candidate, found
+
+
+class Raises(Called):
+    """Has no answer to every other call."""
+
+    name = "eager"
+
+    def run_call(self, inputs: InputSet, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
+        self.left -= 1
+        if self.left % 2:
+            raise RunnerFailed("failure", {"text": "singular"})
+        return super().run_call(inputs, options, keep, look, sampled)
+
+
+def test_contents_that_the_reference_has_no_answer_to_blame_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_calls, "COMPARED_ONE_IN", 1)
+    _, _, found = calls(monkeypatch, ("plain",), 0, baseline=Raises(quick=0))
+    assert len(found.core_ns) == 16 + 8
 
 
 def test_a_stock_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -139,10 +140,11 @@ class Baseline:
 
     def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
         self.name, self.inner_ms, self.fails, self.calls = name, inner_ms, fails, 0
+        self.fails_until = math.inf
 
     def run_call(self, drawn: object, options: object, keep: bool = False, look: object = None, sampled: bool = False) -> Any:
         self.calls += 1
-        if self.fails:
+        if self.fails and self.calls <= self.fails_until:
             raise RunnerFailed(self.fails)
         return SimpleNamespace(inner_ns=self.inner_ms * MILLISECOND)
 
@@ -165,7 +167,7 @@ def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict
     options = SimpleNamespace(paused=nullcontext)
     run: Any = SimpleNamespace(options=lambda: options, accepted_variants=lambda: ["plain"])
     profile = SimpleNamespace(alone_ms=alone_ms)
-    run.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)
+    run.context = SimpleNamespace(draw=lambda variant="plain": None, baselines={"eager": baseline}, profile=profile)
     run.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)
     run.found = {"timing": {"eager": row}, "trials": [{"variant": "plain", "skipped": ""}]}
     timing.TimingStage(run).time_without_candidate()
@@ -182,6 +184,16 @@ def test_a_baseline_that_is_slow_without_the_candidate_too_is_believed(monkeypat
     row = {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
     assert timed_without(monkeypatch, Baseline("eager", 9.0), row, alone_ms=2.0) == ["killed"]
     assert row == {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
+
+
+def test_inputs_that_a_baseline_has_no_answer_to_do_not_count_without_the_candidate_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
+    baseline = Baseline("eager", 2.0, fails="failure")
+    baseline.fails_until = timing.CALLS_WITHOUT_CANDIDATE
+    assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == ["killed"]
+    assert row["speedup"] == [1.0, 0.8, 6.0]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +252,7 @@ def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypat
         runners[2],  # type: ignore[arg-type]
         {"plain": []},
         settings=SimpleNamespace(rounds=(1, 2), quick=True, timing_seconds=9.0),  # type: ignore[arg-type]
-        options=SimpleNamespace(paused=nullcontext),  # type: ignore[arg-type]
+        options=SimpleNamespace(paused=nullcontext, deadline=lambda: math.inf),  # type: ignore[arg-type]
         ahead=[],
         profile=profile,  # type: ignore[arg-type]
     )
@@ -279,11 +291,11 @@ def test_on_a_crowded_machine_more_rounds_tell_no_more() -> None:
 
 
 def test_whoever_is_worth_it_gets_more_time_and_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ends(open_until: int) -> int:
+    def ends(open_until: int, deadline: float = 100.0) -> int:
         """After how many rounds of a tenth of the time they end, if the ratio is open until so many of them."""
         monkeypatch.setattr(rounds, "_enough", lambda pairs, settings: False)
         monkeypatch.setattr(rounds, "_is_far_and_open", lambda pairs, settings: len(pairs) < open_until)
-        ending = rounds._Ending(SimpleNamespace(rounds=(8, 64)), 1.0, 8, 0.0)  # type: ignore[arg-type]
+        ending = rounds._Ending(SimpleNamespace(rounds=(8, 64)), 1.0, 8, 0.0, lambda: deadline)  # type: ignore[arg-type]
         for count in range(1, 65):
             monkeypatch.setattr(rounds.time, "monotonic", lambda count=count: count / 10 + 0.01)
             if ending.is_due({"eager": noisy(1.0, 1.0)[:1] * count}):
@@ -294,6 +306,7 @@ def test_whoever_is_worth_it_gets_more_time_and_few_looks(monkeypatch: pytest.Mo
     assert ends(open_until=15) == 20  # looked at when there are twice as many, not before
     assert ends(open_until=25) == 40
     assert ends(open_until=1000) == 60
+    assert ends(open_until=1000, deadline=4.0) == 25, "half of its time is left for what comes after"
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(3600.0, 16), (0.0, 1)])
@@ -339,7 +352,7 @@ def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
         runners[1],  # type: ignore[arg-type]
         {variant: [] for variant in variants},
         settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02),  # type: ignore[arg-type]
-        options=SimpleNamespace(paused=nullcontext),  # type: ignore[arg-type]
+        options=SimpleNamespace(paused=nullcontext, deadline=lambda: math.inf),  # type: ignore[arg-type]
         ahead=[],
         profile=SimpleNamespace(aliases=False, mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
     )

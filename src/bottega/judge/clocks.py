@@ -137,19 +137,25 @@ def stolen(pairs: Sequence[TimedPair]) -> float:
     turns = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
     if not is_crowded(pairs):
         return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS)
-    calls = [_baseline_lost(pair) - max(0, pair.candidate_outer - pair.candidate_ran) for pair in pairs]
+    calls = [_baseline_lost(pair) - _candidate_lost(pair) for pair in pairs]
     return max(0.0, hodges_lehmann(turns)[0] - WOKEN_NS, hodges_lehmann(calls)[0] - WOKEN_NS)
 
 
 def delayed(pairs: Sequence[TimedPair]) -> float:
     """The same of the candidate, within its calls: it makes no candidate slower."""
-    more = [min(pair.candidate_waited, pair.candidate_outer - pair.candidate_ran) - _baseline_lost(pair) for pair in pairs]
+    more = [_candidate_lost(pair) - _baseline_lost(pair) for pair in pairs]
     return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS) if is_crowded(pairs) else 0.0
 
 
 def _baseline_lost(pair: TimedPair) -> int:
     """How long the baseline's call waited: no longer than its first thread was on no core."""
     return min(pair.baseline_waited, max(0, pair.baseline_inner - pair.baseline_worked))
+
+
+def _candidate_lost(pair: TimedPair) -> int:
+    """The same of the candidate, whichever of its threads waited. A first thread that sleeps while another one works has lost nothing by that."""
+    waited = max(pair.candidate_waited, pair.candidate_waited_delivery)
+    return min(waited, max(0, pair.candidate_outer - pair.candidate_ran))
 
 
 def is_crowded(pairs: Sequence[TimedPair]) -> bool:

@@ -53,7 +53,8 @@ LARGE_FACTOR = 4
 FAR, FAR_FACTOR = 0.1, 6
 """On a logarithmic scale, how far from 1 a ratio is worth more rounds while its interval holds 1; and so many times the usual seconds of them."""
 SHARE_OF_THE_REST = 0.5
-"""Of the candidate's time that is left, spent on rounds which are run again: calls of seconds would meet their time limit there."""
+"""Of the candidate's time that is left, spent on rounds which are run again, or on more of them: calls of seconds would meet their time limit
+there."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -102,7 +103,8 @@ def run_rounds(
     latest = begun + SHARE_OF_THE_REST * (options.deadline() - begun) if exactly else math.inf
     previous = ""
     crowd = Crowd(runners.values()) if candidate.device == "cpu" else None
-    ending = _Ending(settings, settings.timing_seconds * (LARGE_FACTOR if profile.large else 1), fewest, begun)
+    seconds = settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
+    ending = _Ending(settings, seconds, fewest, begun, options.deadline)
     sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
@@ -183,17 +185,22 @@ class _Ending:
     seconds: float
     next_look: int
     begun: float
+    deadline: Callable[[], float]
+    """Of the candidate's time, of which a share is kept for what follows."""
     extended: bool = False
+    until: float = 0.0
 
     def is_due(self, timed: dict[str, list[TimedPair]]) -> bool:
         counted = min(map(len, timed.values()))
         if counted < self.settings.rounds[0]:
             return False
-        if time.monotonic() - self.begun > self.seconds * (FAR_FACTOR if self.extended else 1):
-            if not self.extended:
-                self.extended, self.next_look = self._is_worth_more(timed), 2 * counted
-                return not self.extended
+        now = time.monotonic()
+        if self.extended and now > self.until:
             return True
+        if not self.extended and now - self.begun > self.seconds:
+            self.extended, self.next_look = self._is_worth_more(timed), 2 * counted
+            self.until = min(self.begun + FAR_FACTOR * self.seconds, now + SHARE_OF_THE_REST * (self.deadline() - now))
+            return not self.extended
         if counted < self.next_look:
             return False
         self.next_look *= 2
@@ -284,6 +291,14 @@ def timed_call(
         if failure.kind not in ("died", "forged"):
             raise
         raise InvalidTask(f"the {runner.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
+
+
+def answer_of(baseline: Runner, inputs: InputSet, options: CallOptions) -> CallRecord | None:
+    """A timed call of a baseline; None where it has no answer to these inputs."""
+    try:
+        return timed_call(baseline, inputs, options)
+    except ReferenceRaises:
+        return None
 
 
 def _is_far_and_open(pairs: list[TimedPair], settings: Settings) -> bool:

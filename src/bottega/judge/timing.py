@@ -20,7 +20,7 @@ from bottega.judge.heap import reserve_for
 from bottega.judge.inputs import InputSet
 from bottega.judge.many_calls import call_often
 from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
-from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
+from bottega.judge.rounds import Rounds, answer_of, left_behind, run_rounds, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.trials import roundings
 from bottega.judge.worker_link import RunnerFailed
@@ -241,10 +241,11 @@ class TimingStage:
         options = self.run.options()
         for name, row in doubted.items():
             runner = self.run.context.baselines[name]
-            calls = [
-                timed_call(runner, self.run.context.draw(secrets.choice(self.run.accepted_variants())), options)
-                for _ in range(CALLS_WITHOUT_CANDIDATE)
-            ]
+            drawn = (
+                self.run.context.draw(secrets.choice(self.run.accepted_variants())) for _ in range(CALLS_WITHOUT_CANDIDATE)
+            )
+            calls = [call for inputs in drawn if (call := answer_of(runner, inputs, options)) is not None]
+            calls = calls or [timed_call(runner, self.run.context.draw(), options)]
             discount_slowdown(row, median(call.inner_ns for call in calls) / 1e6)
 
     def _is_doubtful(self, name: str, row: dict[str, Any]) -> bool:
