@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.judge import Judge
 from bottega.judge.time_limit import TimeBudget
+from bottega.judge.trials import run_trial
+from bottega.judge.worker_link import RunnerFailed
 from bottega.languages import candidate_from
 
 SOURCE = """
@@ -50,6 +57,29 @@ def test_who_has_used_up_his_time_gets_none_back() -> None:
     with budget.paused(5.0):
         assert budget.deadline() > time.monotonic()
     assert budget.deadline() < time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("variant", "device", "allowed"), [("plain", "cpu", math.inf), ("mixed", "cpu", 31.0), ("mixed", "cuda", math.inf)]
+)
+def test_a_loop_that_never_ends_on_other_inputs_is_not_waited_for(variant: str, device: str, allowed: float) -> None:
+    """A reference that goes on until something has converged; of a GPU others may have the device, a candidate too."""
+    seconds: list[float] = []
+
+    def never(inputs: object, options: object) -> None:
+        raise RunnerFailed("timeout")
+
+    def paused(most: float) -> AbstractContextManager[None]:
+        seconds.append(most)
+        return nullcontext()
+
+    eager: Any = SimpleNamespace(device=device, run_call=never)
+    nothing: Any = None
+    options: Any = SimpleNamespace(paused=paused)
+    profile: Any = SimpleNamespace(alone_ms=10.0)
+    with pytest.raises(InvalidTask, match="not its own" if allowed < math.inf else "its own inputs: timeout"):
+        run_trial(lambda variant: nothing, nothing, eager, nothing, variant, options, profile=profile)
+    assert seconds == [allowed]
 
 
 @pytest.mark.rotates

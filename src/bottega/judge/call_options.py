@@ -33,8 +33,8 @@ class CallOptions:
     """Called before each call: lets a waiting timer have the device."""
     released: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while a worker compiles in the middle of a call: the device is not used then, and others may have it."""
-    paused: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered for what is not the candidate's work: its time limit does not run meanwhile."""
+    paused: Callable[..., AbstractContextManager[None]] = nullcontext
+    """Entered for what is not the candidate's work: its time limit does not run meanwhile. Takes the most seconds that it may last."""
     strides: tuple[tuple[int, ...], ...] = ()
     """How each output is laid out in memory: as the reference returns it. Another layout is converted in the delivery, and charged."""
     typical: tuple[float, ...] = ()

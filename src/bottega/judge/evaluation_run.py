@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -77,9 +78,9 @@ class EvaluationRun:
             paused=self.paused,
         )
 
-    def paused(self) -> AbstractContextManager[None]:
-        """For what is not the candidate's work."""
-        return self.budget.paused(self.settings.task_timeout)
+    def paused(self, most: float = math.inf) -> AbstractContextManager[None]:
+        """For what is not the candidate's work, and may take so many seconds."""
+        return self.budget.paused(min(most, self.settings.task_timeout))
 
     def yield_to_timer(self) -> None:
         self.budget.yield_to_timer(self.context.lease, self.context.device_control.synchronize)

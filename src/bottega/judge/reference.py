@@ -129,7 +129,7 @@ def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = Fal
         mine = value.detach().clone()
         if name in known:
             _randomise_values(name, mine)
-        elif strided and name in parameters and (coarse or value.dtype.itemsize == 2):
+        elif strided and name in parameters and (value.dtype.itemsize == 2 or (coarse and value.dtype.itemsize > 2)):
             _make_felt(mine)
         state[name] = done[key] = mine
     return state

@@ -81,7 +81,7 @@ class TaskProfile:
         timed: bool = False,
         yield_to_timer: Callable[[], None] = no_op,
         released: Callable[[], AbstractContextManager[None]] = nullcontext,
-        paused: Callable[[], AbstractContextManager[None]] = nullcontext,
+        paused: Callable[..., AbstractContextManager[None]] = nullcontext,
     ) -> CallOptions:
         return CallOptions(
             precision=precision,

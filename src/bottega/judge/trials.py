@@ -48,6 +48,9 @@ ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
 
 
+ENDLESS_S, ENDLESS_FACTOR = 30.0, 100.0
+"""Seconds, and as many of its calls, that a reference may take for a variant on a CPU, where nobody but itself can be the cause: a loop that goes on
+until something has converged may never end on other inputs, and a task has minutes to come up."""
 REFERENCE_OUT_OF_MEMORY = {
     "stage": "forward",
     "type": "OutOfMemory",
@@ -109,8 +112,9 @@ def run_trial(
 ) -> CorrectnessTrial:
     """`extreme`: the variant has a weaker form, which is better where this one shows less."""
     trial = CorrectnessTrial(variant)
+    most = ENDLESS_S + ENDLESS_FACTOR * profile.alone_ms / 1e3 if variant != "plain" and eager.device == "cpu" else math.inf
     try:
-        with options.paused():
+        with options.paused(most):
             inputs = draw(variant)
             expected = eager.run_call(inputs, options)
             if profile.large:
@@ -118,6 +122,10 @@ def run_trial(
     except RunnerFailed as failure:
         if out_of_memory(str(failure.detail.get("text", ""))):
             raise RunnerFailed("failure", REFERENCE_OUT_OF_MEMORY) from None
+        if failure.kind == "timeout" and most < math.inf:
+            raise InvalidTask(
+                f"the reference does not end within {most:.0f} s on {variant} inputs, which are not its own; have its loops end after some steps"
+            ) from None
         if variant == "plain" or failure.kind != "failure":
             raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
         trial.skipped = "the reference raises on it"
