@@ -173,6 +173,17 @@ def test_nothing_has_a_digest_too(empty: torch.Tensor) -> None:
     assert digest(empty) == digest(empty.clone())
 
 
+def test_a_form_that_changes_nothing_is_no_weaker_one() -> None:
+    def positive() -> list[torch.Tensor]:
+        values = torch.randn(32, 32)
+        return [values @ values.mT + 32 * torch.eye(32)]
+
+    source = InputSource(positive, "cpu")
+    source.draw("spiked")
+    assert source.kinds == ["symmetric"]
+    assert [source.weaken("spiked") for _ in range(4)] == [True, True, True, False]
+
+
 def test_one_variant_is_weakened_at_a_time_until_it_cannot() -> None:
     source = InputSource(lambda: [torch.rand(1 << 12) + 0.1], "cpu")
     assert [source.weaken("spiked") for _ in range(5)] == [True, True, True, True, False]

@@ -57,6 +57,8 @@ class Strength:
 
 
 STRONGEST = Strength()
+SHRUNK = ("free", "sparse", "masked", "normalised")
+"""Kinds of tensors (`structure`) that are varied where nothing may become larger."""
 
 
 def strengths(variant: str) -> tuple[Strength, ...]:

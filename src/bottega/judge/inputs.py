@@ -17,7 +17,7 @@ import torch
 
 from bottega.core.arguments import read_arguments
 from bottega.judge.discrete_variants import INTEGERS, apply_discrete, discrete_structure, varies_values
-from bottega.judge.input_variants import PIECE, Strength, apply_variant, strengths, structure
+from bottega.judge.input_variants import PIECE, SHRUNK, Strength, apply_variant, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import (
     TensorSpec,
@@ -82,6 +82,8 @@ class InputSource:
         tried = self._weakened.get(variant, 0)
         if tried + 1 >= len(strengths(variant)):
             return False
+        if not strengths(variant)[tried + 1].enlarged and not set(self.kinds or SHRUNK) & set(SHRUNK):
+            return False  # it would be the plain one by another name
         self._weakened[variant] = tried + 1
         return True
 
