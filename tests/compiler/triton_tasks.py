@@ -25,6 +25,7 @@ WIDE = [
     task("pool_dilated", "return F.max_pool2d(x, 2, 1, 1, 2)", PLANES),
     task("pool_wide", "return F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_max_pool2d(-x, (2, 3))", "torch.randn(2, 3, 6, 27)"),
     task("pool_wide_padded", "return F.avg_pool1d(x, 11, 4, 5, count_include_pad=False) - F.max_pool1d(x, 11, 4, 5)", "torch.randn(2, 3, 30)"),
+    task("top_of_rows", "return torch.topk(x, 5, dim=1).values * 2, torch.topk(x.exp(), 2, dim=0, largest=False)[0]", "torch.randn(6, 37).round(decimals=1)"),
     task("scan_logs", "return torch.logcumsumexp(x * 4, -1) + torch.logcumsumexp(x, 0)", "torch.randn(6, 9)"),
     task("scan_back", "return torch.cumsum(x.flip(-1), -1) + torch.cumprod(x, 1)", "torch.randn(3, 4, 5)"),
     task("product_turned", "return torch.matmul(x.transpose(1, 2), y)", "torch.randn(2, 9, 5), torch.randn(2, 9, 7)", arguments="x, y"),
