@@ -30,6 +30,7 @@ WIDE = [
     task("rolled", "return torch.roll(F.relu(x), (2, -3), (1, 3)) + torch.roll(x, 1, 0) * y", f"{PLANES}, torch.randn(2, 6, 5, 4)", arguments="x, y"),
     task("nearest", "return F.interpolate(x, scale_factor=2.0, mode='nearest') + F.interpolate(x, size=(10, 8)) * y",
          f"{PLANES}, torch.randn(10, 8)", arguments="x, y"),
+    task("numbered", "return x * self.s[0].weight + self.s[1].weight", PLANES, "self.s = nn.ModuleList([nn.LayerNorm(4), nn.LayerNorm(4)])"),
     task("scan_logs", "return torch.logcumsumexp(x * 4, -1) + torch.logcumsumexp(x, 0)", "torch.randn(6, 9)"),
     task("scan_back", "return torch.cumsum(x.flip(-1), -1) + torch.cumprod(x, 1)", "torch.randn(3, 4, 5)"),
     task("product_turned", "return torch.matmul(x.transpose(1, 2), y)", "torch.randn(2, 9, 5), torch.randn(2, 9, 7)", arguments="x, y"),
