@@ -76,3 +76,19 @@ def test_a_module_may_move_its_states_to_the_inputs_device_and_not_keep_new_ones
     kept = module("out", "torch.randn(5, 3, 6)", init=init, before="out, self.h0 = self.r(x, self.h0)")
     with pytest.raises(Refusal, match=r"keeps self.h0 from call to call"):
         _written(kept)
+
+
+def test_drafts_of_a_recurrent_layer_are_traced_once_and_walk_no_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass over all steps of a long sequence took seconds, and two lowerings of three passes more than the time for drafts."""
+    from torch._decomp import decompositions
+
+    from bottega.compiler import draft_compiler, step_compiler
+
+    lowered, cells = [], []
+    lower, cell = step_compiler.lower_task, decompositions.gru_cell
+    for module_ in (draft_compiler, step_compiler):
+        monkeypatch.setattr(module_, "lower_task", lambda *given: (lowered.append(given), lower(*given))[1])
+    monkeypatch.setattr(decompositions, "gru_cell", lambda *given: (cells.append(given), cell(*given))[1])
+    source = module("self.r(x)[0]", "torch.randn(40, 3, 6)", init="self.r = nn.GRU(6, 9)")
+    assert "gru_step_kernel[" in _written(source, "triton")[0]
+    assert len(lowered) == 1 and 0 < len(cells) < 5

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_map
 
 from bottega.compiler.call_names import TURNED, arguments_of, operator_name, self_text, tensors_in, typed, value_text
 from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, NamedTensor
+from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.core.arguments import read_arguments
 
 MOST_CALLS = 24
@@ -56,7 +57,7 @@ def record(source: str, beginning: bool = False) -> CallGraph:
         model = _emptied(_faked(lambda: _built(namespace), mode), mode)
         given = _own(_faked(namespace["get_inputs"], mode), mode)
         args, options = read_arguments(given, model.forward)
-        with mode:
+        with mode, one_step_each():
             recorder = _Recorder(model, *_named_inputs(model.forward, args, options), namespace)
             recorder.most = BEGINNING if beginning else MOST_CALLS
             try:

@@ -63,7 +63,7 @@ class DraftCompiler:
             lowered = _lowered(task)
             narrow = lowered is not None and _is_narrow(lowered)
             if not narrow:
-                found = promising_steps(StepCompiler().build(task, language).steps, language)
+                found = promising_steps(StepCompiler().build(task, language, lowered=lowered).steps, language)
             if lowered is not None:
                 if found and all(step.technique in LAYERED for step in found):
                     found[1:1] = _whole_network(lowered, language)

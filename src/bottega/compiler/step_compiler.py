@@ -187,22 +187,30 @@ class StepCompiler:
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
-    def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
-        """Returns the steps for a task, without the passes named in `without`; the seed changes nothing. Raises `Refusal`."""
+    def build(
+        self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0, lowered: LoweredTask | None = None
+    ) -> BuildSteps:
+        """Returns the steps for a task, without the passes named in `without`; the seed changes nothing. Raises `Refusal`.
+
+        `lowered`: the task, where it is lowered already with the kernel library's calls. Tracing a recurrent layer walks all its steps.
+        """
         target, excluded, task_id = target_of(language), frozenset(without), task.id
         task = with_model_class(task)
         layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
-            steps = self._unrolled(task, target, excluded, LONGEST_UNROLLED if replaces_layers(layered) else None)
+            lowered = lowered or lower_task(task, target.language.kernel_library)
+            steps = self._unrolled(lowered, target, excluded, LONGEST_UNROLLED if replaces_layers(layered) else None)
         except Refusal:
             if not layered:
                 raise
             steps = ()
         return BuildSteps(task_id, language, self.name, (*steps, *layered))
 
-    def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
+    def _unrolled(
+        self, lowered: LoweredTask, target: Target, excluded: frozenset[str], longest: int | None
+    ) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
-        builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
+        builder = StepBuilder(lowered, target, excluded)
         light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
         if len(builder.lowered.lowered.statements) > MOST_STATEMENTS and not target.language.kernel_library:
             if (step := builder.at_once([*light, *target.passes], None)) is None:

@@ -31,6 +31,7 @@ from torch.export.graph_signature import OutputKind
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
+from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
 
@@ -114,7 +115,7 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         exec(compile(task.source, task.label, "exec"), namespace)
         try:
             # Without memory and without arithmetic: a task for a large device is traced on a small one.
-            with FakeTensorMode():
+            with FakeTensorMode(), one_step_each():
                 return _traced(namespace, known)
         except Refusal:
             raise

@@ -22,6 +22,7 @@ from bottega.compiler.build_step import Refusal
 from bottega.compiler.layers.network import NetworkSource
 from bottega.compiler.layers.passes import KINDS
 from bottega.compiler.module_frame import MODEL
+from bottega.compiler.recurrent_shapes import one_step_each
 
 FROM_HOST = frozenset(("zeros", "ones", "full", "arange", "eye", "empty", "linspace", "randn", "rand"))
 """Functions that make a tensor on the host unless they are given a device."""
@@ -129,7 +130,7 @@ def observe(network: NetworkSource) -> Observed:
     calls: list[LayerCall] = []
     namespace: dict[str, Any] = {"__name__": "task"}
     try:
-        with warnings.catch_warnings(), FakeTensorMode(), torch.no_grad():
+        with warnings.catch_warnings(), FakeTensorMode(), one_step_each(), torch.no_grad():
             warnings.simplefilter("ignore")
             exec(compile(network.source, network.label, "exec"), namespace)
             given = namespace["get_init_inputs"]()

@@ -38,6 +38,13 @@ def gelu(x: Expression, approximate: str) -> Expression:
     return apply("mul", apply("mul", 0.5, x), apply("add", 1.0, apply("erf", apply("mul", x, SQRT_HALF))))
 
 
+def mish(x: Expression) -> Expression:
+    """x · tanh(log(1 + exp x)) by one exponential and one division: with tanh and log1p it computes for longer than memory takes."""
+    power = apply("exp", apply("minimum", x, 20.0))
+    doubled = apply("mul", power, apply("add", power, 2.0))
+    return apply("mul", x, apply("div", doubled, apply("add", doubled, 2.0)))
+
+
 def clamp(x: Expression, low: Expression | None, high: Expression | None) -> Expression:
     x = x if low is None else apply("maximum", x, low)
     return x if high is None else apply("minimum", x, high)
@@ -57,7 +64,7 @@ PAIRS = {name: name for name in ("fmod", "remainder", "atan2", "maximum", "minim
 }
 UNARY: dict[str, Unary] = {
     "silu": lambda x: apply("mul", x, apply("sigmoid", x)),
-    "mish": lambda x: apply("mul", x, apply("tanh", softplus(x))),
+    "mish": mish,
     "relu6": lambda x: clamp(x, Constant(0.0), Constant(6.0)),
     "hardsigmoid": lambda x: apply("div", clamp(apply("add", x, 3.0), Constant(0.0), Constant(6.0)), 6.0),
     "hardswish": lambda x: apply("div", apply("mul", x, clamp(apply("add", x, 3.0), Constant(0.0), Constant(6.0))), 6.0),

@@ -1,12 +1,17 @@
-"""Reading where an index says: embeddings, gathers and selections, as loads whose place is computed."""
+"""Reading where an index says: embeddings, gathers and selections, as loads whose place is computed. So are rolls and nearest neighbours."""
 
 from __future__ import annotations
 
-from bottega.compiler.expression import Expression, Gather, Load, apply
+from collections.abc import Mapping
+
+import numpy
+
+from bottega.compiler.expression import Expression, Gather, Index, Load, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
-OPERATORS = frozenset(("embedding", "gather", "index_select", "take_along_dim", "index", "_unsafe_index"))
+NEAREST = frozenset(f"upsample_nearest{rank}d" for rank in (1, 2, 3))
+OPERATORS = NEAREST | {"embedding", "gather", "index_select", "take_along_dim", "index", "_unsafe_index", "roll"}
 
 
 def lower(scope: LoweringScope) -> LoweredTensor:
@@ -21,6 +26,10 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         return scope.map(Gather(row, table.view.strides[0], table.shape[0], index, table.dtype), shape, dtype)
     if operator in ("index", "_unsafe_index"):
         return _indexed(scope)
+    if operator == "roll":
+        return _rolled(scope)
+    if operator in NEAREST:
+        return _nearest(scope)
     x = scope.operand("self")
     dim = scope.argument("dim")
     dim = (0 if dim is None else dim) % len(x.shape)
@@ -52,15 +61,53 @@ def _indexed(scope: LoweringScope) -> LoweredTensor:
     places = tuple(range(dims[0], dims[0] + rank))
     found = [_at(where, shape, places[rank - len(where.shape) :]) for _, where in used]
     if len(used) == 1:
-        return scope.map(Gather(row, x.view.strides[dims[0]], x.shape[dims[0]], found[0], x.dtype), shape, dtype)
-    flat: Expression | None = None
-    for dim, index in zip(dims, found):
-        inside = apply("where", apply("lt", index, 0), apply("add", index, x.shape[dim]), index)
-        step = apply("mul", inside, x.view.strides[dim])
-        flat = step if flat is None else apply("add", flat, step)
-    assert flat is not None
-    extent = 1 + sum((x.shape[dim] - 1) * x.view.strides[dim] for dim in dims)
-    return scope.map(Gather(row, 1, extent, flat, x.dtype), shape, dtype)
+        return scope.map(_flat(x, row, {dims[0]: found[0]}), shape, dtype)
+    inside = [
+        apply("where", apply("lt", index, 0), apply("add", index, x.shape[dim]), index) for dim, index in zip(dims, found)
+    ]
+    return scope.map(_flat(x, row, dict(zip(dims, inside))), shape, dtype)
+
+
+def _rolled(scope: LoweringScope) -> LoweredTensor:
+    x, shifts, dims = scope.operand("self"), scope.argument("shifts"), scope.argument("dims")
+    if not dims:
+        raise scope.refuse("of a tensor as if it were flat")
+    found = {dim % len(x.shape): apply("remainder", apply("add", Index(dim % len(x.shape)), -shift % x.shape[dim]), x.shape[dim])
+             for dim, shift in zip(dims, shifts) if shift % x.shape[dim]}  # fmt: skip
+    return _moved(scope, x, found) if found else x
+
+
+def _nearest(scope: LoweringScope) -> LoweredTensor:
+    """By whole factors, where torch's arithmetic in 32 bits finds the same neighbour."""
+    x, (shape, _) = scope.operand("self"), scope.spec()
+    found: dict[int, Expression] = {}
+    for dim, (inside, outside) in enumerate(zip(x.shape, shape)):
+        factor = outside // inside
+        step = numpy.float32(1) / numpy.float32(factor)
+        places = numpy.arange(outside)
+        if outside % inside or ((places.astype(numpy.float32) * step).astype(int) != places // factor).any():
+            raise scope.refuse("by a factor that is not whole")
+        if factor > 1:
+            found[dim] = apply("floor_divide", Index(dim), factor)
+    return _moved(scope, x, found)
+
+
+def _moved(scope: LoweringScope, x: LoweredTensor, found: Mapping[int, Expression]) -> LoweredTensor:
+    """Every element from elsewhere along some dimensions."""
+    shape, dtype = scope.spec()
+    strides = tuple(0 if axis in found else stride for axis, stride in enumerate(x.view.strides))
+    return scope.map(_flat(x, View(x.view.buffer, shape, strides, x.view.offset, x.view.text), found), shape, dtype)
+
+
+def _flat(x: LoweredTensor, row: View, found: Mapping[int, Expression]) -> Gather:
+    """Places along several dimensions of a tensor as one."""
+    (first, *others), strides = found, x.view.strides
+    if not others:
+        return Gather(row, strides[first], x.shape[first], found[first], x.dtype)
+    flat = apply("mul", found[first], strides[first])
+    for dim in others:
+        flat = apply("add", flat, apply("mul", found[dim], strides[dim]))
+    return Gather(row, 1, 1 + sum((x.shape[dim] - 1) * strides[dim] for dim in found), flat, x.dtype)
 
 
 def _at(where: LoweredTensor, shape: Shape, axes: tuple[int, ...]) -> Load:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from bottega.compiler.compose import reshaped
-from bottega.compiler.expression import Cast, Expression, Load, Name, apply
-from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
-from bottega.compiler.sizes import wrapped
-from bottega.compiler.view import Shape, View
+from bottega.compiler.expression import Cast, Expression, Index, Load, Name, apply
+from bottega.compiler.kernel import Reduction, RowProgram, StoreOp
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, squeezed_shape, turned
+from bottega.compiler.sizes import marked, wrapped
+from bottega.compiler.view import Shape, View, contiguous_strides
 
 PLAIN = {
     "sum": "sum",
@@ -33,11 +34,13 @@ OPERATORS = frozenset(
             "cosine_similarity",
         ),
         *("_native_batch_norm_legit", "native_layer_norm", "native_group_norm", "count_nonzero", "aminmax"),
-        *("cdist", "_cdist_forward"),
+        *("cdist", "_cdist_forward", "topk"),
     )
 )
 
 
+MOST_TOP, LONGEST_TOP = 8, 8192
+"""Elements that are taken out of a row one after the other, and how long a row may be that one program holds meanwhile."""
 SHORT_POINTS = 64
 """Coordinates of points whose distances are not worth a matrix product."""
 
@@ -54,6 +57,8 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         return _cosine(scope)
     if "cdist" in operator:
         return _distances(scope)
+    if operator == "topk":
+        return _top(scope), None
     x = scope.operand("self")
     dims, keep = _dims(scope, x.shape), bool(scope.argument("keepdim"))
     if not x.shape:
@@ -114,6 +119,36 @@ def _reduced(
     if word.startswith("arg") and len(dims) > 1 and len(dims) != len(x.shape):
         raise scope.refuse("finds a place over several dimensions")
     return _row_result(scope, x, dims, keep, [(name, word, body)], Name(name), number)
+
+
+def _top(scope: LoweringScope) -> LoweredTensor:
+    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing."""
+    x, count = scope.operand("self"), int(scope.argument("k"))
+    (shape, dtype), name = scope.spec(), scope.node.name
+    dim = scope.argument("dim") % max(len(x.shape), 1)
+    asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
+    if any(each["self"].name == name and each["index"] for each in asked):
+        raise scope.refuse("places are asked for")
+    if not (x.floating and x.shape and 0 < count <= MOST_TOP and x.shape[dim] <= LONGEST_TOP):
+        raise scope.refuse("takes many elements, or of long rows")
+    word, least = ("max", -math.inf) if scope.argument("largest") is not False else ("min", math.inf)
+    axes = tuple(axis for axis in range(len(x.shape)) if axis != dim)
+    order, kept = (*axes, dim), tuple(x.shape[axis] for axis in axes)
+    body: Expression = Load(x.view, x.dtype)
+    buffer = scope.fresh(shape, dtype)
+    strides = tuple(contiguous_strides(shape)[axis] for axis in axes if shape[axis] != 1)
+    reductions: list[Reduction] = []
+    stores: list[StoreOp] = []
+    for number in range(count):
+        value, place = f"top{number}", f"place{number}"
+        reductions.append(Reduction(value, word, turned(body, x.shape, order)))  # type: ignore[arg-type]
+        if number + 1 < count:
+            reductions.append(Reduction(place, f"arg{word}", turned(body, x.shape, order)))  # type: ignore[arg-type]
+            body = apply("where", apply("eq", Index(dim), Name(place)), least, body)
+        view = View(buffer.name, squeezed_shape(kept), strides, number * contiguous_strides(shape)[dim])
+        stores.append(StoreOp(view, Name(value), dtype))
+    scope.state(RowProgram(squeezed_shape(kept), (x.shape[dim],), tuple(reductions), tuple(stores), (), scope.origin))
+    return LoweredTensor(marked(buffer), dtype)
 
 
 def _moments(

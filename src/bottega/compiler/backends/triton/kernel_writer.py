@@ -218,6 +218,7 @@ def filled(arguments: str) -> str:
 
 def short_name(buffer: str, parts: int) -> str:
     words = [word for word in re.split(r"\W+", buffer.removeprefix("self.")) if word]
-    if words and words[-1].isdigit() and parts < 2:
-        parts = 2
-    return "_".join(words[-parts:]) if words else "t"
+    while parts < len(words) and words[-parts].isdigit():  # body[4].weight is body_4_weight
+        parts += 1
+    name = "_".join(words[-parts:])
+    return name if name.isidentifier() else f"t{name}"

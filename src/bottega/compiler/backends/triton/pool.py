@@ -1,4 +1,7 @@
-"""Pools: a flat block of outputs, the window unrolled, and the padding folded into the mask."""
+"""Pools: a flat block of outputs, the window unrolled, and the padding folded into the mask.
+
+Where a window is wide, its last dimension lies across the block: neighbours in memory are read together, and a block has fewer outputs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 
 from bottega.compiler.backends.triton.direct_convolution import LETTERS, SIZES, UNROLLED
 from bottega.compiler.backends.triton.emit import TritonEmitter
-from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.backends.triton.kernel_writer import FileWriter, KernelWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.backends.triton.spelling import kind_of
@@ -17,6 +20,10 @@ from bottega.compiler.loops import Loop
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 BLOCK = 512
+WIDE = 8
+"""From so many neighbours of a window on they are read together: two sectors of memory for each output that reads one by one."""
+WIDE_BLOCK = 2048
+"""Elements of a block of outputs by neighbours."""
 
 
 class _Flat(IndexSpace):
@@ -65,12 +72,17 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
     above.touch(inputs, [kernel.element])
     below.touch(outputs, bodies)
     above.needed |= below.needed
-    block = writer.constexpr("BLOCK", str(BLOCK))
+    wide = kernel.window[-1] >= WIDE
+    lanes = 1 << (kernel.window[-1] - 1).bit_length()
+    outputs_each = max(1, WIDE_BLOCK // lanes) if wide else BLOCK
+    block = writer.constexpr("BLOCK", str(outputs_each))
+    across = writer.constexpr("TAPS", str(lanes)) if wide else ""
+    extent = f"({block}, {across})" if wide else f"({block},)"
     total = writer.parameter("size total", "n", below.text(tuple(range(len(kernel.shape)))), "size")
     extents = [below.size(1 + d, 0) for d in range(dims)]
     writer.indexes([*inputs, *outputs])
     line = writer.line
-    line(f"{flat} = tl.program_id(0) * {block} + tl.arange(0, {block})")
+    line(f"{flat} = tl.program_id(0) * {block} + tl.arange(0, {block}){'[:, None]' if wide else ''}")
     line(f"{mask} = {flat} < {total}")
     line(f"{plane} = {flat} // {joined(extents)}")
     for d, name in enumerate(places):
@@ -79,18 +91,23 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
     above.define(0)
     result = writer.fresh("best" if kernel.operation == "max" else "acc")
     neutral = '-float("inf")' if kernel.operation == "max" else "0.0"
-    start = f"tl.full(({block},), {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros(({block},), tl.float32)"
+    start = f"tl.full({extent}, {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros({extent}, tl.float32)"
     line(f"{result} = {start}")
     counted = kernel.operation == "average" and not kernel.count_padding and any(kernel.padding) and kernel.divisor is None
     count = writer.fresh("count") if counted else ""
     if counted:
-        line(f"{count} = tl.zeros(({block},), tl.float32)")
-    loop = "tl.static_range" if math.prod(kernel.window) <= UNROLLED else "range"
+        line(f"{count} = tl.zeros({extent}, tl.float32)")
+    conditions = [mask]
+    walked = taps
+    if wide:
+        walked = taps[:-1]
+        line(f"{taps[-1]} = tl.arange(0, {across})[None, :]")
+        conditions += [f"({taps[-1]} < {kernel.window[-1]})"] if lanes > kernel.window[-1] else []
+    loop = "tl.static_range" if math.prod(kernel.window[: len(walked)]) <= UNROLLED else "range"
     depth = writer.depth
-    for d, tap in enumerate(taps):
+    for d, tap in enumerate(walked):
         line(f"for {tap} in {loop}({kernel.window[d]}):")
         writer.depth += 1
-    conditions = [mask]
     for d in range(dims):
         stride, padding, dilation = kernel.stride[d], kernel.padding[d], kernel.dilation[d]
         step = taps[d] if dilation == 1 else f"{taps[d]} * {dilation}"
@@ -119,6 +136,8 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
         if counted:
             line(f"{count} += tl.where({inside}, 1.0, 0.0)")
     writer.depth = depth
+    if wide:
+        _gathered(writer, kernel.operation, result, count)
     if kernel.operation == "average":
         whole = " * ".join(str(size) for size in kernel.window if size > 1) or "1"
         divisor = count or (str(kernel.divisor) if kernel.divisor else f"({whole})" if "*" in whole else whole)
@@ -127,4 +146,14 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
     tail = TritonEmitter(writer, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
     tail.names[WINDOW] = result
     store(below, tail, list(kernel.stores), lambda along: mask)
-    writer.finish(f"(triton.cdiv({writer.size_text(total)}, {BLOCK}),)")
+    writer.finish(f"(triton.cdiv({writer.size_text(total)}, {outputs_each}),)")
+
+
+def _gathered(writer: KernelWriter, operation: str, result: str, count: str) -> None:
+    """The neighbours of each window as one."""
+    if operation == "max":
+        writer.file.helpers.add("nan_max")
+        writer.line(f"{result} = tl.reduce({result}, 1, nan_max, keep_dims=True)")
+        return
+    for name in filter(None, (result, count)):
+        writer.line(f"{name} = tl.sum({name}, axis=1, keep_dims=True)")

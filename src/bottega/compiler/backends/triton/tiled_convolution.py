@@ -30,12 +30,13 @@ class TiledConvolution(ConvolutionWriter):
         """Rows are pixels, columns are output channels."""
         if not self.file.on("tuned_tiles"):
             return Tile(64, 64, 32)
-        depth = 32 if self.inner >= 32 else 16
+        depth = 32 if self.inner >= 32 and -self.inner % 32 <= 16 * (self.inner > 64) else 16
         pixels = self.kernel.shape[0] * math.prod(self.kernel.shape[2:])
         programs = math.ceil(self.outer / 128) * math.ceil(pixels / 128) * self.kernel.groups
         if self.outer > 64 and programs >= PROGRAMS:
             return Tile(128, 128, depth, 8, 3)
-        return Tile(128, 64 if self.outer > 32 else 32, depth, 4, 3)
+        # Sixty-four columns are too many sums for the registers of four warps: they would be kept in memory.
+        return Tile(128, 64, depth, 8, 3) if self.outer > 32 else Tile(128, 32, depth, 4, 3)
 
     def places(self) -> None:
         """The image and the place of each output pixel."""
