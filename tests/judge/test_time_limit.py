@@ -12,6 +12,7 @@ import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.judge.evaluation import longest_reference_call
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.judge import Judge
 from bottega.judge.time_limit import TimeBudget
@@ -73,12 +74,12 @@ def test_a_loop_that_never_ends_on_other_inputs_is_not_waited_for(variant: str, 
         seconds.append(most)
         return nullcontext()
 
-    eager: Any = SimpleNamespace(device=device, run_call=never)
     nothing: Any = None
+    eager: Any = SimpleNamespace(run_call=never)
     options: Any = SimpleNamespace(paused=paused)
-    profile: Any = SimpleNamespace(alone_ms=10.0)
+    most = longest_reference_call(variant, device, alone_ms=10.0)
     with pytest.raises(InvalidTask, match="not its own" if allowed < math.inf else "its own inputs: timeout"):
-        run_trial(lambda variant: nothing, nothing, eager, nothing, variant, options, profile=profile)
+        run_trial(lambda variant: nothing, nothing, eager, nothing, variant, options, profile=nothing, most=most)
     assert seconds == [allowed]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,10 @@ from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_
 from bottega.judge.variants import OF_INTEGERS, OF_LONG_SUMS
 from bottega.judge.worker_link import RunnerFailed
 
+ENDLESS_S, ENDLESS_FACTOR = 30.0, 100.0
+"""Seconds, and as many of its calls, that a reference may take for a variant on a CPU, where nobody but itself can be the cause: a loop that goes on
+until something has converged may never end on other inputs, and a task has minutes to come up."""
+
 
 @dataclass
 class ExtensionArchive:
@@ -33,6 +38,11 @@ class ExtensionArchive:
     """Whether it holds an archive, to be unpacked; else one is to be written there."""
     told: int | str | None = None
     """What the judge is told of it afterwards."""
+
+
+def longest_reference_call(variant: str, device: str, alone_ms: float) -> float:
+    """Seconds. On a GPU others, and a candidate too, may be why it takes long."""
+    return math.inf if variant == "plain" or device != "cpu" else ENDLESS_S + ENDLESS_FACTOR * alone_ms / 1e3
 
 
 class Evaluation:
@@ -169,7 +179,15 @@ class Evaluation:
         eager = context.baselines["eager"]
         extreme = context.reference.inputs.strength(variant).extreme
         return run_trial(
-            context.draw, context.oracle, eager, self.run.runner, variant, options, profile=context.profile, extreme=extreme
+            context.draw,
+            context.oracle,
+            eager,
+            self.run.runner,
+            variant,
+            options,
+            profile=context.profile,
+            extreme=extreme,
+            most=longest_reference_call(variant, context.device, context.profile.alone_ms),
         )
 
     def _restore(self, archive: ExtensionArchive, deadline: float) -> None:

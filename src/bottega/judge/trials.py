@@ -48,9 +48,6 @@ ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
 
 
-ENDLESS_S, ENDLESS_FACTOR = 30.0, 100.0
-"""Seconds, and as many of its calls, that a reference may take for a variant on a CPU, where nobody but itself can be the cause: a loop that goes on
-until something has converged may never end on other inputs, and a task has minutes to come up."""
 REFERENCE_OUT_OF_MEMORY = {
     "stage": "forward",
     "type": "OutOfMemory",
@@ -109,10 +106,10 @@ def run_trial(
     *,
     profile: TaskProfile,
     extreme: bool = False,
+    most: float = math.inf,
 ) -> CorrectnessTrial:
-    """`extreme`: the variant has a weaker form, which is better where this one shows less."""
+    """`extreme`: the variant has a weaker form, which is better where this one shows less. `most`: seconds that the reference may take."""
     trial = CorrectnessTrial(variant)
-    most = ENDLESS_S + ENDLESS_FACTOR * profile.alone_ms / 1e3 if variant != "plain" and eager.device == "cpu" else math.inf
     try:
         with options.paused(most):
             inputs = draw(variant)
