@@ -284,7 +284,7 @@ def test_a_foreign_kernel_has_no_lock_and_stands_still_between_batches() -> None
     with TrustedJudge("cpu", workers=1, timeout=60, require_sandbox=True) as judge:
         found, problems = judged(judge, [hostile, FAST])
         assert problems == [] and found["works on"].correct and found["fast"].correct
-        mark = Path(judge._cache) / "build" / "mark"
+        mark = Path(judge._cache.path) / "build" / "mark"
         seen = mark.read_text()
         with Lease(open_lease("cpu")).exclusive():
             time.sleep(0.3)
