@@ -32,6 +32,7 @@ LOOSE = {"halves": 2e-2, **{given.name: 1.2 for given in HALVES}}
 QUICK = (
     *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "turned_uneven"),
     *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first", "scan_logs"),
+    *("pool_wide", "top_of_rows", "rolled", "nearest", "numbered"),
 )
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = ("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16")
@@ -85,6 +86,21 @@ def source(name: str, *techniques: str) -> str:
     understood = known(name)
     chosen = frozenset(techniques)
     return write(understood.plan(chosen), understood.frame, chosen)
+
+
+def test_wide_windows_are_read_along_memory_and_a_row_is_held_while_its_largest_are_taken() -> None:
+    pools, tops = source("pool_wide"), source("top_of_rows")
+    assert "kx = tl.arange(0, TAPS)[None, :]" in pools and "for kx in" not in pools
+    assert "torch.topk" not in tops and tops.count("tl.argmax(") == 4 and tops.count("tl.argmin(") == 1
+
+
+def test_sums_of_a_convolution_fit_into_registers() -> None:
+    """Sixty-four columns of four warps were kept in memory: 272 bytes of a thread on sm_90."""
+    given = task("c", "return self.c(x) + 1", "torch.randn(4, 40, 64, 64)", "self.c = nn.Conv2d(40, 56, 3, padding=1)")
+    text = next(
+        step for step in StepCompiler().build(given, "triton").steps if step.technique == "tuned_tiles"
+    ).candidate.source
+    assert "BLOCK_M=128, BLOCK_N=64, BLOCK_K=16, num_warps=8" in text
 
 
 def test_a_technique_that_does_not_apply_changes_nothing() -> None:
