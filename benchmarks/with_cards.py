@@ -25,6 +25,7 @@ import typer
 from bottega.bench.bootstrap import Draws, Estimate
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
 from bottega.episodes.selecting import retrieve
 from bottega.episodes.settings import EpisodeSettings
@@ -50,7 +51,9 @@ def main(
     language: str = "triton",
     only: Annotated[str, typer.Option(help="Tasks, by comma; all that have a plain kernel and are unseen if left out.")] = "",
     workers: Annotated[int, typer.Option(help="Kernels judged side by side.")] = 12,
-    verified_only: Annotated[bool, typer.Option(help="Leave out cards whose round trip failed.")] = True,
+    gaining_only: Annotated[
+        bool, typer.Option(help="Leave out cards that were not surely faster where they were tried.")
+    ] = True,
     judged: Annotated[bool, typer.Option(help="Else the texts are made and nothing is judged.")] = True,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,8 @@ def main(
             for path in cards:
                 import_file(library, path)
         seen = {trial.task_name for card in library.cards() for trial in library.evidence.trials(card.name)}
-        pool = [card for card in library.cards() if card.reason.startswith("verified") or not verified_only]
+        pool = [card for card in library.cards() if card.reason.startswith("verified")]
+        pool = [card for card in pool if not gaining_only or gained(library.evidence.trials(card.name))]
         names = only.split(",") if only else [path.stem for path in sorted((PLAIN / language).glob("*.py"))]
         tasks = [load_task(f"builtin:{name}", size="cpu" if device == "cpu" else "gpu") for name in names if name not in seen]
         texts = {task.name: texts_for(library, task, pool, device, language) for task in tasks}
@@ -71,6 +75,11 @@ def main(
         print(
             "\n".join(rows({task: {arm: verdicts[task, text] for arm, text in arms.items()} for task, arms in texts.items()}))
         )
+
+
+def gained(trials: Iterable[Trial]) -> bool:
+    """Of cards that were redone right and no slower most are worth nothing by themselves: a step done for nothing can only harm."""
+    return any(trial.gain is not None and trial.gain.low > 1 for trial in trials)
 
 
 def texts_for(library: Library, task: Task, pool: Sequence[Skill], device: str, language: str) -> dict[str, str]:

@@ -85,6 +85,24 @@ def test_a_step_that_works_only_after_another_says_so_in_its_card(tmp_path: Path
     assert trips[2].needed == ()
 
 
+def test_a_step_that_pays_only_after_others_requires_them(tmp_path: Path) -> None:
+    """As more warps do: with both tiles a gain, with one or none a loss."""
+
+    def speed(words: Sequence[str]) -> float:
+        tiles = len({"rows", "columns"} & set(words))
+        return 2.0**tiles * (1.0 if "warps" not in words else 1.5 if tiles == 2 else 0.5)
+
+    found = mined(tmp_path, ScriptedJudge(speed), ["warps", "rows", "columns"], sibling=True)
+    (trip,) = [trip for trip in found.trips if trip.number == 1]
+    assert sorted(trip.needed) == ["columns", "rows"]
+    assert trip.own is not None
+    assert trip.own.effect is not None
+    assert trip.own.effect.point == pytest.approx(1.5)
+    assert trip.verified, "on the sibling too, with both put in first"
+    (card,) = [card for card in found.cards if card.tags[0] == "warps"]
+    assert sorted(card.relations.requires) == ["columns", "rows"]
+
+
 def test_a_card_that_alone_is_not_enough_is_not_verified(tmp_path: Path) -> None:
     """Its rule has no forward direction, and its example does not fit the plain kernel of the sibling."""
     found = mined(

@@ -1,7 +1,7 @@
 """What optimisations have to do with each other, learned from the order of steps: a pure function of what was tried.
 
-B *requires* A where A could be taken out only after B was, or where B could be put in again only after A. A and B *conflict* where each is right
-alone, and both together are wrong or surely slower than the better one.
+B *requires* A where A could be taken out only after B was, or where B could be put in again, or pays, only after A. A and B *conflict* where each is
+right alone, and both together are wrong or surely slower than the better one.
 """
 
 from __future__ import annotations

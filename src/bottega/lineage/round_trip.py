@@ -1,7 +1,8 @@
 """The round trip: is the card enough? Its step is done again by a fresh attempt that gets the card and a plain kernel, and nothing else.
 
-First on the plain end of the walk, where every other optimisation is gone too; where that fails, with the cards of earlier steps put in first,
-which tells what the card requires. Then on a sibling task with a plain kernel of its own. A card whose step cannot be redone is not verified.
+First on the plain end of the walk, where every other optimisation is gone too. Where that fails, or loses what the step gained at its place (more
+warps pay with large tiles only), with the cards of earlier steps put in first, which tells what the card requires. Then on a sibling task with a
+plain kernel of its own. A card whose step cannot be redone is not verified.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from bottega.lineage.step import Attempt, Step
 
 TRIES = 3
 """Texts that a fresh attempt may try for one card."""
+MOST_BEFORE = 3
+"""Optimisations that are put in together before one that pays only after them."""
 
 
 class Redoer(Protocol):
@@ -133,8 +136,10 @@ def round_trip(
         card = cards[step.number]
         own = redone(judged, redo, card, task, plain)
         needed: tuple[str, ...] = ()
-        if own is not None and own.correct:
+        if own is not None and own.correct and not _lost_alone(step, own):
             alone[step.number] = own
+        elif own is not None and own.correct:
+            own, needed = _after_several(judged, redo, step, cards, task, plain, steps, alone, own)
         else:
             own, needed = _after_another(judged, redo, card, task, plain, steps, alone, own)
         there = _on_sibling(judged, redo, card, sibling, [cards[each.number] for each in steps if each.feature in needed])
@@ -173,6 +178,40 @@ def _after_another(
         if attempt is not None and attempt.correct:
             return attempt, (next(step.feature for step in steps if step.number == number),)
     return failed, ()
+
+
+def _lost_alone(step: Step, alone: Attempt) -> bool:
+    """It gained at its place among the others, and surely loses without them."""
+    at_place = step.attempt.effect
+    return at_place is not None and at_place.kind == "gain" and alone.effect is not None and alone.effect.kind == "loss"
+
+
+def _after_several(
+    judged: JudgedKernels,
+    redo: Redoer,
+    step: Step,
+    cards: dict[int, Skill],
+    task: Task,
+    plain: str,
+    steps: Sequence[Step],
+    alone: dict[int, Attempt],
+    lost: Attempt,
+) -> tuple[Attempt, tuple[str, ...]]:
+    """With others in the plain kernel, those that gain most alone first, one more each time until the step loses no longer."""
+    features = {each.number: each.feature for each in steps}
+    gains = [
+        (each.effect.point, number) for number, each in alone.items() if each.effect is not None and each.effect.kind == "gain"
+    ]
+    source, needed = plain, tuple[str, ...]()
+    for _, number in sorted(gains, reverse=True)[:MOST_BEFORE]:
+        first = redone(judged, redo, cards[number], task, source)
+        if first is None or not first.correct:
+            continue
+        source, needed = first.source, (*needed, features[number])
+        attempt = redone(judged, redo, cards[step.number], task, source)
+        if attempt is not None and _holds(attempt):
+            return attempt, tuple(dict.fromkeys(needed))
+    return lost, ()
 
 
 def tried_pairs(
