@@ -1,20 +1,26 @@
 """Recurrent layers: a launch for each step, all gates of some units in one program, so that no product with the state is stored.
 
 A step reads the state where the step before it stored its result. Programs cannot wait for each other, so that a step ends with its launch;
-captured in a CUDA graph (`graph_replay`) these cost the host nothing.
+captured in a CUDA graph (`graph_replay`) these cost the host nothing. Both directions of a layer step in one launch: a step takes as long as
+its chain of loads and products, whether a program or two walk it on a multiprocessor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bottega.compiler.backends.triton.kernel_writer import FileWriter, filled
 from bottega.compiler.backends.triton.matmul import precision
 from bottega.compiler.build_step import Refusal
-from bottega.compiler.kernel import RECURRENT_CELLS, Recurrence
+from bottega.compiler.kernel import RECURRENT_CELLS, Kernel, Recurrence
 from bottega.compiler.view import View
 
 UNITS = 16
 """Of one program, the fewest that tensor cores take: a step has little work, and it should reach many multiprocessors."""
 FEWEST, MOST_ROWS, DEEPEST = 16, 64, 64
+PROGRAMS = 132
+"""Multiprocessors of an H200. A program has as few sequences as this allows: on an H200 ROWS=16 gained 15 % with 96 programs and 6 % with 128,
+lost 20 % with 192 and took twice as long with 512, where 64 rows made 128 programs."""
 _SETTLED = {
     "lstm": """    held = tl.zeros((ROWS, UNITS), tl.float32)
     if not FIRST:
@@ -35,27 +41,52 @@ _SETTLED = {
 """By cell: the state after the step, of its gates."""
 
 
-def write_recurrence(file: FileWriter, kernel: Recurrence) -> None:
-    name = f"{kernel.cell}_step_kernel"
+def write_recurrence(file: FileWriter, ways: Sequence[Recurrence]) -> None:
+    """One direction of a layer, or both."""
+    kernel, both = ways[0], len(ways) > 1
+    name = f"{kernel.cell}_{'both_ways' if both else 'step'}_kernel"
     if name not in file.used:
         file.used.add(name)
-        file.functions.append(_kernel(name, kernel.cell, precision(file, "float32")))
+        file.functions.append(_kernel(name, kernel.cell, precision(file, "float32"), both))
     if "libdevice" in _SETTLED[kernel.cell]:
         file.imports.add("from triton.language.extra import libdevice")
-    states = [*kernel.begins, *[None] * (len(kernel.stores) - 1 - len(kernel.begins))]
-    out, *last = [store.view for store in kernel.stores]
-    rows = _tile(kernel.batch, MOST_ROWS)
+    out, begins = kernel.stores[0].view, _begins(kernel)
     strides = {"GATES_STEP": kernel.gates.strides[0], "GATES_ROW": kernel.gates.strides[1]}
     strides |= {"OUT_STEP": out.strides[0], "OUT_ROW": out.strides[1]}
-    strides |= {f"BEGIN{word}_ROW": first.strides[0] if first else 0 for word, first in zip(("", "_CELL"), states)}
+    strides |= {f"BEGIN{word}_ROW": first.strides[0] if first else 0 for word, first in zip(("", "_CELL"), begins)}
     sizes = {"STEPS": kernel.steps, "BATCH": kernel.batch, "WIDTH": kernel.width, **strides}
+    units = -(-kernel.width // UNITS)
+    rows = rows_of(kernel.batch, units * len(ways))
     tile = {"ROWS": rows, "UNITS": UNITS, "DEPTH": _tile(kernel.width, DEEPEST)}
-    tensors = [kernel.gates, kernel.weight, kernel.bias, *states, out, *last]
-    given = [*(_tensor(file, view) for view in tensors), "step", "FIRST=step == 0", f"BACKWARD={kernel.backward}"]
+    tensors = [
+        view for way in ways for view in (way.gates, way.weight, way.bias, *_begins(way), *(store.view for store in way.stores))
+    ]
+    given = [*(_tensor(file, view) for view in tensors), "step", "FIRST=step == 0"]
+    given += [] if both else [f"BACKWARD={kernel.backward}"]
     given += [f"{key}={value}" for key, value in {**sizes, **tile}.items()]
-    grid = f"({-(-kernel.width // UNITS)}, {-(-kernel.batch // rows)})"
+    grid = f"({units}, {-(-kernel.batch // rows)}{', 2' if both else ''})"
     launch = "\n".join(f"    {line}" for line in filled(", ".join(given)).splitlines())
     file.forward.append(f"for step in range({kernel.steps}):\n    {name}[{grid}](\n{launch}\n    )")
+
+
+def both_ways(first: Kernel, second: Kernel | None) -> bool:
+    """Whether the second kernel is the other direction of the first one's layer."""
+    if not isinstance(first, Recurrence) or not isinstance(second, Recurrence):
+        return False
+    return second.backward and not first.backward and second.stores[0].view.buffer == first.stores[0].view.buffer
+
+
+def rows_of(batch: int, programs: int) -> int:
+    """Sequences of a program, where each group of them takes so many programs."""
+    rows = _tile(batch, FEWEST)
+    while rows < _tile(batch, MOST_ROWS) and programs * -(-batch // rows) > PROGRAMS:
+        rows *= 2
+    return rows
+
+
+def _begins(kernel: Recurrence) -> list[View | None]:
+    """The state and, of an LSTM, the cell before the first step, where they are given."""
+    return [*kernel.begins, *[None] * (len(kernel.stores) - 1 - len(kernel.begins))]
 
 
 def _tile(size: int, most: int) -> int:
@@ -71,21 +102,44 @@ def _tensor(file: FileWriter, view: View | None) -> str:
     return f"{view.buffer}.view(-1)[{view.offset}:]"
 
 
-def _kernel(name: str, cell: str, precise: str) -> str:
-    """The text of one step: program (unit, row) has UNITS units of ROWS sequences."""
+def _kernel(name: str, cell: str, precise: str, both: bool) -> str:
+    """The text of one step: program (unit, row) has UNITS units of ROWS sequences; of both ways there is a third axis."""
     count = range(RECURRENT_CELLS[cell])
     words = ("", "_cell") if cell == "lstm" else ("",)
     pointers = ["gates", "weight", "bias", *(f"begin{word}" for word in words), "out", *(f"last{word}" for word in words)]
-    constants = ["FIRST", "BACKWARD", "STEPS", "BATCH", "WIDTH", "GATES_STEP", "GATES_ROW", "OUT_STEP", "OUT_ROW"]
+    back = [f"back_{each}" for each in pointers] if both else []
+    constants = [
+        "FIRST",
+        *([] if both else ["BACKWARD"]),
+        "STEPS",
+        "BATCH",
+        "WIDTH",
+        "GATES_STEP",
+        "GATES_ROW",
+        "OUT_STEP",
+        "OUT_ROW",
+    ]
     constants += [f"BEGIN{word.upper()}_ROW" for word in words]
     constants += ["ROWS", "UNITS", "DEPTH"]
-    head = ", ".join([*(f"{each}_ptr" for each in pointers), "step", *(f"{each}: tl.constexpr" for each in constants)])
+    head = ", ".join(
+        [*(f"{each}_ptr" for each in (*pointers, *back)), "step", *(f"{each}: tl.constexpr" for each in constants)]
+    )
+    turned = ["backward = tl.program_id(2) == 1", "if backward:"] if both else []
+    for each in pointers if both else ():
+        optional = each.startswith(("bias", "begin"))
+        turned += [f"    if {each}_ptr is not None:"] if optional else []
+        turned += [f"    {'    ' if optional else ''}{each}_ptr = back_{each}_ptr"]
     lines = [
+        *turned,
         "units = tl.program_id(0) * UNITS + tl.arange(0, UNITS)[None, :]",
         "rows = (tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)",
         "mask = (rows < BATCH) & (units < WIDTH)",
-        "t = (STEPS - 1 - step if BACKWARD else step).to(tl.int64)",
-        "before_ptr = out_ptr + (t + 1 if BACKWARD else t - 1) * OUT_STEP + rows * OUT_ROW",
+        *(
+            ["t = tl.where(backward, STEPS - 1 - step, step).to(tl.int64)", "before = tl.where(backward, t + 1, t - 1)"]
+            if both
+            else ["t = (STEPS - 1 - step if BACKWARD else step).to(tl.int64)", "before = t + 1 if BACKWARD else t - 1"]
+        ),
+        "before_ptr = out_ptr + before * OUT_STEP + rows * OUT_ROW",
         "if FIRST and begin_ptr is not None:",
         "    before_ptr = begin_ptr + rows * BEGIN_ROW",
         *(f"sum{gate} = tl.zeros((ROWS, UNITS), tl.float32)" for gate in count),
