@@ -111,3 +111,10 @@ def test_both_directions_of_a_layer_step_in_one_launch() -> None:
     source = module("self.r(x)[0]", "torch.randn(5, 3, 6)", init="self.r = nn.GRU(6, 9, 2, bidirectional=True)")
     text = _written(source, "triton")[0]
     assert text.count("gru_both_ways_kernel[(1, 1, 2)](") == 2 and "gru_step_kernel" not in text
+
+
+def test_the_gates_of_a_step_are_one_product() -> None:
+    """Of one for each gate, 16 by 16, every warp computed all: four times the instructions in a loop of an LSTM's step."""
+    for layer, columns in (("nn.LSTM(6, 9)", 4), ("nn.GRU(6, 9)", 4), ("nn.RNN(6, 9)", 1)):
+        text = _written(module("self.r(x)[0]", "torch.randn(5, 3, 6)", init=f"self.r = {layer}"), "triton")[0]
+        assert text.count("acc = tl.dot(left, right, acc") == 1 and f"acc = tl.zeros((ROWS, {columns} * UNITS)" in text

@@ -16,7 +16,10 @@ from bottega.compiler.kernel import RECURRENT_CELLS, Kernel, Recurrence
 from bottega.compiler.view import View
 
 UNITS = 16
-"""Of one program, the fewest that tensor cores take: a step has little work, and it should reach many multiprocessors."""
+"""Of one program: a step has little work, and it should reach many multiprocessors."""
+SLOTS = {"lstm": 4, "gru": 4, "rnn_tanh": 1, "rnn_relu": 1}
+"""Columns of a unit in the one product of a step. A product for each gate is so narrow that every warp computes all of it. A GRU's gates are
+three; its fourth column holds what came in for the last of them, which its reset gate does not touch."""
 FEWEST, MOST_ROWS, DEEPEST = 16, 64, 64
 PROGRAMS = 132
 """Multiprocessors of an H200. A program has as few sequences as this allows: on an H200 ROWS=16 gained 15 % with 96 programs and 6 % with 128,
@@ -33,7 +36,7 @@ _SETTLED = {
     "gru": """    old = tl.zeros((ROWS, UNITS), tl.float32)
     if not FIRST or begin_ptr is not None:
         old = tl.load(before_ptr + units, mask=mask, other=0.0)
-    new = libdevice.tanh(gate2 + tl.sigmoid(gate0) * sum2)
+    new = libdevice.tanh(gate3 + tl.sigmoid(gate0) * gate2)
     state = new + tl.sigmoid(gate1) * (old - new)""",
     "rnn_tanh": "    state = libdevice.tanh(gate0)",
     "rnn_relu": "    state = tl.where(gate0 < 0, 0.0, gate0)",
@@ -63,7 +66,9 @@ def write_recurrence(file: FileWriter, ways: Sequence[Recurrence]) -> None:
     ]
     given = [*(_tensor(file, view) for view in tensors), "step", "FIRST=step == 0"]
     given += [] if both else [f"BACKWARD={kernel.backward}"]
-    given += [f"{key}={value}" for key, value in {**sizes, **tile}.items()]
+    # A program is alone on its multiprocessor: warps enough that none has more than two columns of tiles, and weights fetched ahead.
+    options = {"num_warps": 8 if SLOTS[kernel.cell] > 1 and rows > FEWEST else 4, "num_stages": 4}
+    given += [f"{key}={value}" for key, value in {**sizes, **tile, **options}.items()]
     grid = f"({units}, {-(-kernel.batch // rows)}{', 2' if both else ''})"
     launch = "\n".join(f"    {line}" for line in filled(", ".join(given)).splitlines())
     file.forward.append(f"for step in range({kernel.steps}):\n    {name}[{grid}](\n{launch}\n    )")
@@ -102,9 +107,22 @@ def _tensor(file: FileWriter, view: View | None) -> str:
     return f"{view.buffer}.view(-1)[{view.offset}:]"
 
 
+def _gates(slots: int) -> list[str]:
+    """The columns of a unit, each a tile of its own."""
+    if slots == 1:
+        return ["gate0 = acc"]
+    return [
+        "even, odd = tl.split(tl.reshape(acc, (ROWS, UNITS, 2, 2)))",
+        "gate0, gate2 = tl.split(even)",
+        "gate1, gate3 = tl.split(odd)",
+    ]
+
+
 def _kernel(name: str, cell: str, precise: str, both: bool) -> str:
     """The text of one step: program (unit, row) has UNITS units of ROWS sequences; of both ways there is a third axis."""
-    count = range(RECURRENT_CELLS[cell])
+    slots, spare = SLOTS[cell], SLOTS[cell] > RECURRENT_CELLS[cell]
+    real = "(unit < WIDTH) & (gate < 3)" if spare else "(unit < WIDTH)"
+    came, unless = ("tl.where(gate == 3, 2, gate)", " & (gate != 2)") if spare else ("gate", "")
     words = ("", "_cell") if cell == "lstm" else ("",)
     pointers = ["gates", "weight", "bias", *(f"begin{word}" for word in words), "out", *(f"last{word}" for word in words)]
     back = [f"back_{each}" for each in pointers] if both else []
@@ -142,28 +160,24 @@ def _kernel(name: str, cell: str, precise: str, both: bool) -> str:
         "before_ptr = out_ptr + before * OUT_STEP + rows * OUT_ROW",
         "if FIRST and begin_ptr is not None:",
         "    before_ptr = begin_ptr + rows * BEGIN_ROW",
-        *(f"sum{gate} = tl.zeros((ROWS, UNITS), tl.float32)" for gate in count),
+        f"column = tl.arange(0, {slots} * UNITS)[None, :]",
+        f"unit = tl.program_id(0) * UNITS + column // {slots}",
+        f"gate = column % {slots}",
+        f"acc = tl.zeros((ROWS, {slots} * UNITS), tl.float32)",
         "if not FIRST or begin_ptr is not None:",
         "    for start in range(0, WIDTH, DEPTH):",
         "        depth = start + tl.arange(0, DEPTH)",
         "        left = tl.load(before_ptr + depth[None, :], mask=(rows < BATCH) & (depth[None, :] < WIDTH), other=0.0)",
-        "        inside = (units < WIDTH) & (depth[:, None] < WIDTH)",
-        "        right_ptr = weight_ptr + units * WIDTH + depth[:, None]",
+        "        right_ptr = weight_ptr + (gate * WIDTH + unit) * WIDTH + depth[:, None]",
+        f"        right = tl.load(right_ptr, mask={real} & (depth[:, None] < WIDTH), other=0.0)",
+        f"        acc = tl.dot(left, right, acc{precise})",
+        "if bias_ptr is not None:",
+        f"    acc += tl.load(bias_ptr + gate * WIDTH + unit, mask={real}, other=0.0)",
+        "x_ptr = gates_ptr + t * GATES_STEP + rows * GATES_ROW",
+        f"acc += tl.load(x_ptr + {came} * WIDTH + unit, mask=(rows < BATCH) & (unit < WIDTH){unless}, other=0.0)",
+        *_gates(slots),
+        "places = rows * WIDTH + units",
     ]
-    for gate in count:
-        at = "right_ptr" if not gate else f"right_ptr + {gate} * WIDTH * WIDTH" if gate > 1 else "right_ptr + WIDTH * WIDTH"
-        lines += [
-            f"        right{gate} = tl.load({at}, mask=inside, other=0.0)",
-            f"        sum{gate} = tl.dot(left, right{gate}, sum{gate}{precise})",
-        ]
-    apart = cell == "gru"  # its reset gate takes a part of the last sum and of that one's bias alone
-    lines += ["if bias_ptr is not None:"]
-    lines += [f"    sum{gate} += tl.load(bias_ptr + {gate} * WIDTH + units, mask=units < WIDTH, other=0.0)" for gate in count]
-    lines += ["x_ptr = gates_ptr + t * GATES_STEP + rows * GATES_ROW + units"]
-    for gate in count:
-        added = "" if apart and gate == 2 else f" + sum{gate}"
-        lines.append(f"gate{gate} = tl.load(x_ptr + {gate} * WIDTH, mask=mask, other=0.0){added}")
-    lines.append("places = rows * WIDTH + units")
     ends = [
         "    tl.store(out_ptr + t * OUT_STEP + rows * OUT_ROW + units, state, mask=mask)",
         "    if step == STEPS - 1:",
