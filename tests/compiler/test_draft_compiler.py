@@ -112,10 +112,29 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     tuned, own = step("tuned", fused), step("own", fused)
     tiles, captured = step("tiles", own), step(CAPTURED)
     build = (naive, fused, tuned, own, tiles, captured)
-    assert [one.technique for one in promising_steps(build, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
+    assert [one.technique for one in promising_steps(build, "triton")] == ["tiles", "tuned", "own", "fused", CAPTURED]
     shelved = step(SHELVED, fused)
     assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
     assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
+
+
+ATTENTION = "q, k, v = self.qkv(x).split(64, 2); s = F.relu(q @ k.transpose(1, 2)) ** 2; return (s / s.sum(-1, True)) @ v"
+
+
+@pytest.mark.rotates
+def test_the_draft_that_leaves_no_product_to_torch_is_among_the_first_two() -> None:
+    """Captured, and the first, only where launches take the host longer than the device."""
+    init = "self.qkv = nn.Linear(64, 192)"
+    large = DraftCompiler().build(task("large", ATTENTION, "torch.randn(512, 1024, 64)", init), "triton").steps
+    small = (
+        DraftCompiler()
+        .build(task("small", ATTENTION + ".tanh().cumsum(1).softmax(-1)", "torch.randn(2, 64, 64)", init), "triton")
+        .steps
+    )
+    own = large[1].candidate.source
+    assert large[0].technique == SHELVED and own.count("tl.dot(") == 3 and "CUDAGraph" not in own and "torch.matmul" not in own
+    assert small[0].candidate.source.count("tl.dot(") == 3 and "CUDAGraph" in small[0].candidate.source
+    assert all(step.technique != CAPTURED for step in (*large[:2], *small[:2]))
 
 
 @pytest.mark.rotates

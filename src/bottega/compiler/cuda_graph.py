@@ -41,10 +41,10 @@ class ReplayedFrame(Frame):
 
 def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
-    launches = sum(map(_launches, plan.kernels))
+    count = sum(map(launches, plan.kernels))
     several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
     plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
-    if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
+    if count < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
         return None
     if plan.changed:  # a replay changes its own copies of the inputs
         return None
@@ -52,7 +52,7 @@ def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     return ReplayedFrame(**given, inputs=plan.inputs, several=several)
 
 
-def _launches(kernel: Kernel) -> int:
+def launches(kernel: Kernel) -> int:
     """How many a kernel takes, or about how many where torch runs a layer."""
     if isinstance(kernel, Recurrence):
         return kernel.steps

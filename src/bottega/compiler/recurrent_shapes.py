@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 from unittest import mock
 
+from torch import nn
 from torch._decomp import decompositions
+from torch._dispatch.python import enable_python_dispatcher
 
 WALKS = ("one_layer_rnn", "one_layer_lstm")
 """Torch's own names for them. Where a version has none, its steps are walked, which is only slower."""
+LAYERS = (nn.GRU, nn.RNN)
+"""Outside of an export these are composites in C++, which walk before anyone else is asked: so they are dispatched from Python."""
 
 
 @contextmanager
@@ -24,7 +29,18 @@ def one_step_each() -> Iterator[None]:
         for name in WALKS:
             if walk := getattr(decompositions, name, None):
                 stack.enter_context(mock.patch.object(decompositions, name, _first_step(walk)))
+        for layer in LAYERS:
+            stack.enter_context(mock.patch.object(layer, "forward", _from_python(layer.forward)))
         yield
+
+
+def _from_python(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(forward)
+    def called(*given: Any, **named: Any) -> Any:
+        with enable_python_dispatcher():
+            return forward(*given, **named)
+
+    return called
 
 
 def _first_step(walk: Callable[..., Any]) -> Callable[..., Any]:

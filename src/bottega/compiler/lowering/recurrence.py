@@ -35,13 +35,14 @@ def layers(scope: LoweringScope, names: tuple[str, ...], states: tuple[Any, ...]
     x = scope.operand("input").view
     for layer in range(count):
         whole = scope.buffers[names[0]] if layer + 1 == count else scope.fresh(shape, dtype, f"_layer{layer}")
+        walks: list[Kernel] = []
         for way in range(directions):
             place = layer * directions + way
             own = [scope.tensor(ref).view for ref in weights[each * place : each * (place + 1)] if isinstance(ref, Ref)]
             gates = scope.fresh((*shape[:2], RECURRENT_CELLS[cell] * width), dtype, f"_gates{place}")
             kernels.append(FunctionCall("F.linear", (x, own[0], *own[2:3]), (), (gates.name,), ("linear",)))
             lying = View(whole.name, (*shape[:2], width), contiguous_strides(shape), way * width, whole.name)
-            kernels.append(
+            walks.append(
                 Recurrence(
                     cell=cell,  # type: ignore[arg-type]
                     steps=shape[first],
@@ -59,6 +60,7 @@ def layers(scope: LoweringScope, names: tuple[str, ...], states: tuple[Any, ...]
                     origin=(cell,),
                 )
             )
+        kernels += walks
         x = marked(whole)
     return tuple(kernels)
 

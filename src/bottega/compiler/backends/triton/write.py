@@ -12,7 +12,7 @@ from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWrit
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.pool import write_pool
-from bottega.compiler.backends.triton.recurrence import write_recurrence
+from bottega.compiler.backends.triton.recurrence import both_ways, write_recurrence
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
 from bottega.compiler.bodies import made, stores
@@ -43,6 +43,8 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
         file.known.append(name)
     before: list[str] = []
     for place, kernel in enumerate(plan.kernels):
+        if place and both_ways(plan.kernels[place - 1], kernel):
+            continue  # written with the kernel before it
         if (chunk := plan.chunk_from(place)) is not None:
             for name in chunk.filled:
                 file.allocate(name)
@@ -50,7 +52,10 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
             before, file.forward = file.forward, []
         _room(file, kernel)
         file.making = made(kernel)[-1]
-        _write(file, kernel)
+        if isinstance(kernel, Recurrence):
+            write_recurrence(file, [kernel, *(one for one in plan.kernels[place + 1 : place + 2] if both_ways(kernel, one))])
+        else:
+            _write(file, kernel)
         if (chunk := plan.chunk_until(place)) is not None:
             file.forward = [*before, chunk.loop(file.forward)]
     file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
@@ -77,8 +82,6 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_attention(file, kernel)
     elif isinstance(kernel, GroupedProduct):
         write_grouped_product(file, kernel)
-    elif isinstance(kernel, Recurrence):
-        write_recurrence(file, kernel)
     elif isinstance(kernel, FunctionCall):
         write_call(file, kernel)
 
