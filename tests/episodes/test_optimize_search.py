@@ -240,6 +240,24 @@ def test_an_unusable_module_leaves_no_folder(tmp_path: Path, benches: type[Bench
     assert outputs(tmp_path / "made") == set() and (tmp_path / "made").exists()
 
 
+def test_a_model_that_loads_while_the_module_is_refused_is_closed(tmp_path: Path, benches: type[Bench]) -> None:
+    """Left alone, its threads were cut off when the program ended, which then aborted."""
+    benches.fit = TaskError("decay.py: the task cannot be imported")
+    closed = []
+
+    class Slow(ChatClient):
+        async def close(self) -> None:
+            closed.append(self)
+
+    def opening() -> Client:
+        time.sleep(0.2)
+        return Slow(ScriptedChat([]))
+
+    with pytest.raises(TaskError):
+        run(tmp_path / "run", [], client=opening)
+    assert len(closed) == 1
+
+
 def test_a_module_that_needs_its_neighbours_is_told_so(tmp_path: Path, benches: type[Bench]) -> None:
     benches.fit = TaskError("x.py: the task cannot be imported: ModuleNotFoundError: No module named 'layers'")
     with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages, this file"):

@@ -10,6 +10,7 @@ import contextlib
 import shlex
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,16 @@ async def optimize(
     episode = subject.task.id
     prompts = Prompts(settings.style, request.prompts)
     client: Client | None = None
+    loading = ThreadPoolExecutor(1)
+    opening = loading.submit(open_speaker)  # beside the judge: both take seconds
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
         with (
             host.judge(settings.device, workers=request.workers, **options) as judge,
             _measuring(request, host) as measuring,
         ):
-            opening = asyncio.ensure_future(asyncio.to_thread(open_speaker))  # beside it: both take seconds
-            opening.add_done_callback(lambda done: done.cancelled() or done.exception())
             started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge, host))
-            client = await _unless_stopped(stop, opening)
+            client = await _unless_stopped(stop, asyncio.wrap_future(opening))
             request = _as_it_can_be_judged(request, started)
             settings = request.settings
             budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))
@@ -112,9 +113,10 @@ async def optimize(
     except _Stopped:
         return None
     finally:
-        if client is not None:
+        await asyncio.to_thread(loading.shutdown)  # the program would end in the middle of it, and abort
+        if not opening.cancelled() and opening.exception() is None:
             with contextlib.suppress(Exception):
-                await client.close()
+                await opening.result().close()
     attempts = [attempt for attempt in attempts_of(journal.events, episode) if attempt.outcome != NOT_JUDGED]
     if not attempts:
         if error is not None:

@@ -65,7 +65,9 @@ def alarm(seconds: float, lease: Lease) -> Iterator[None]:
     def ring(number: int, frame: Any) -> None:
         if lease.waiting:
             raise DeviceHeld
-        raise InvalidTask(f"the task did not come up within {seconds:g} s; use smaller shapes or a longer task timeout")
+        raise InvalidTask(
+            f"importing, building, feeding and calling the module takes more than {seconds:g} s; use smaller shapes"
+        )
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -34,8 +34,8 @@ MOST_SECONDS_OF_TIMERS = 5.0
 """Timers that arrive while sharers have been kept out for longer than this queue behind them."""
 LONG_SECONDS = 0.03
 """As long as a timer may wait for a process that shares the device."""
-WORD_SECONDS = 60.0
-"""A process that has waited for so long prints a warning, and again after as long."""
+WORD_SECONDS = 10.0
+"""A process that has waited for so long prints a warning, and again when it has waited for four times as long."""
 
 
 def lease_folder() -> Path:
@@ -202,15 +202,15 @@ def _lock(descriptor: int, how: int) -> None:
 
 
 def _warn_while_waiting(descriptor: int, done: threading.Event) -> None:
-    waited = 0.0
-    while not done.wait(WORD_SECONDS):
-        waited += WORD_SECONDS
+    waited = more = WORD_SECONDS
+    while not done.wait(more):
         who = ", ".join(holders(descriptor)) or "a process that cannot be seen from here"
         print(
             f"bottega: has waited {waited:.0f} s for the device, which {who} holds; end it if it hangs",
             file=sys.stderr,
             flush=True,
         )
+        waited, more = 4 * waited, 3 * waited
 
 
 def holders(descriptor: int) -> list[str]:

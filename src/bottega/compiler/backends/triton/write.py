@@ -53,7 +53,8 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
         _room(file, kernel)
         file.making = made(kernel)[-1]
         if isinstance(kernel, Recurrence):
-            write_recurrence(file, [kernel, *(one for one in plan.kernels[place + 1 : place + 2] if both_ways(kernel, one))])
+            after = plan.kernels[place + 1 : place + 2]
+            write_recurrence(file, [kernel, *(one for one in after if isinstance(one, Recurrence) and both_ways(kernel, one))])
         else:
             _write(file, kernel)
         if (chunk := plan.chunk_until(place)) is not None:
