@@ -14,7 +14,7 @@ from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
 from bottega.core.files import json_text
-from bottega.core.verdict import Speedup
+from bottega.core.verdict import TIME_AGAIN, Speedup
 
 FOUR = {
     "a": [["incorrect", 2.0], [None, 1.1]],
@@ -134,6 +134,16 @@ def test_missing_samples_count_as_failed_and_are_told() -> None:
     found = summary(run_of({"a": [[2.0], [2.0]], "b": [[2.0]]}), resamples=10)
     assert found.every.pass_correct[1].point == (1 + 1 / 2) / 2
     assert any("1 task has fewer than 2 attempts" in note for note in found.notes)
+
+
+def test_kernels_that_were_timed_on_a_busy_machine_are_told() -> None:
+    run = run_of({"a": [[2.0], [2.0]]})
+    first, second = run.attempts
+    assert first.verdict is not None
+    busy = replace(first.verdict, notes=(f"timing: the machine was busy; {TIME_AGAIN}",))
+    found = summary(replace(run, attempts=(replace(first, verdict=busy), second)), resamples=10)
+    assert any("1 of 2 kernels were timed while others had the machine" in note for note in found.notes)
+    assert not any("others had the machine" in note for note in summary(run, resamples=10).notes)
 
 
 def test_an_empty_run_and_one_without_attempts_have_no_figures_and_say_so() -> None:

@@ -18,7 +18,7 @@ from bottega.core import files
 from bottega.core.errors import BottegaError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
-from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.core.verdict import TIME_AGAIN, Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
 from bottega.episodes.delivery.check import compared, open_result
 from bottega.episodes.delivery.final import (
@@ -171,6 +171,15 @@ def test_a_kernel_that_is_faster_and_cannot_be_handed_over_is_not_called_slow() 
     assert (
         sentence == "A kernel surely beats eager, and cannot be handed over: as a module in place of the original: it crashes."
     )
+
+
+def test_where_nothing_was_found_on_a_busy_machine_it_is_said() -> None:
+    attempt = attempts_of(events(), SUBJECT.task.id)[1]
+    calm = against("eager", eager=(1.1, 0.9, 1.4))
+    busy = replace(calm, notes=(f"timing: the baseline waited for a core that others had (2 ms); {TIME_AGAIN}",))
+    for verdict, told in ((calm, False), (busy, True)):
+        refused = RefusedKernel(attempt, again_in_words(verdict, "eager"))
+        assert ("run it again when it is idle" in missed(FinalChoice(None, [refused]), SETTINGS)) is told
 
 
 def test_what_was_asked_for_and_could_not_be_run_is_not_claimed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,44 @@ def test_sharers_share_and_keep_a_timer_out(hold) -> None:
     assert timer.said(0.1) == ""
     two.release()
     assert timer.said(60) == "held"
+
+
+HUNG = """
+import sys, time
+from bottega.judge.controller import alarm
+from bottega.judge.device_lock import Lease, open_lease
+lease = Lease(open_lease("cpu"))
+with alarm(float(sys.argv[1]), lease, patience=0.2), lease.shared():
+    print("held", flush=True)
+    while True:
+        time.sleep(0.01)
+"""
+
+
+def test_a_task_that_never_opens_keeps_nobody_from_timing(hold, tmp_path: Path) -> None:
+    """Five minutes of a task whose `get_inputs` hangs were five minutes of everybody on the machine."""
+    with hung(tmp_path, 600) as task:
+        timer = hold("exclusive")
+        assert timer.said(60) == "held"
+        assert task.poll() is None
+    timer.release()
+    with hung(tmp_path, 0.5) as task:
+        assert task.wait(60) == 1
+        assert "takes more than 0.5 s" in (task.stderr.read() if task.stderr else "")
+
+
+@contextmanager
+def hung(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    command = [sys.executable, "-c", HUNG, str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_timer_is_alone_and_lets_go_when_it_is_killed(hold) -> None:

@@ -46,6 +46,12 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
             f"of {_counted(left_out, 'kernel', 'kernels')} a baseline could not be run: the fastest of the others stands for it in `best`, "
             "and eager where it was the first one; the verdicts' notes say why"
         )
+    disturbed = sum(verdict.disturbed for verdict in verdicts)
+    if disturbed:
+        notes.append(
+            f"{disturbed} of {_counted(len(verdicts), 'kernel was', 'kernels were')} timed while others had the machine: "
+            "their points, and means of them, say little; run it again when it is idle"
+        )
     known = {task.id for task in run.tasks}
     strangers = sum(attempt.task not in known for attempt in run.attempts)
     if strangers:

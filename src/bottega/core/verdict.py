@@ -9,6 +9,9 @@ from typing import Any
 BEST = "best"
 """The name under which a speedup is against whichever measured baseline is fastest."""
 
+TIME_AGAIN = "time it again"
+"""How a note ends that says that the machine was busy."""
+
 
 class Outcome(StrEnum):
     """The ten endings. The first four are correct and honest; only they carry a speedup."""
@@ -88,6 +91,11 @@ class Verdict:
     """Most bytes of a GPU that were taken, by who took them; empty for small tasks and on a CPU."""
     profile: dict[str, Any] = field(default_factory=dict)
     """Where the time goes and what the bottleneck is, for a verdict that asked for it; see `judge/profile.py`. No part of the decision."""
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether others had the cores while it was timed, so that its point says little."""
+        return any(note.endswith(TIME_AGAIN) for note in self.notes)
 
     def to_json(self) -> dict[str, Any]:
         return {

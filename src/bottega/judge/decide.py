@@ -9,7 +9,7 @@ from typing import Any
 from bottega.core.candidate import Candidate
 from bottega.core.foreign_text import one_line, printable, words_of
 from bottega.core.task import Task
-from bottega.core.verdict import BEST, Outcome, Speedup, Verdict, Violation
+from bottega.core.verdict import BEST, TIME_AGAIN, Outcome, Speedup, Verdict, Violation
 from bottega.judge import baselines
 from bottega.judge.checks import check_violations
 from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
@@ -207,11 +207,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     waited = next((row["waited"] for row in found.get("timing", {}).values() if row.get("waited")), "")
     if waited:
         notes.append(
-            f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; time it again"
+            f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; {TIME_AGAIN}"
         )
     beside = next((row["beside"] for row in found.get("timing", {}).values() if row.get("beside")), "")
     if beside:
-        notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; time it again")
+        notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; {TIME_AGAIN}")
     prepared = next((row["prepared"] for row in found.get("timing", {}).values() if row.get("prepared")), "")
     if prepared:
         notes.append(
@@ -222,7 +222,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(f"timing: the candidate holds so much memory that {unknown} may have been prepared before, at the low end")
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
-        notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")
+        notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; {TIME_AGAIN}")
     if any(trial.get("restrided") for trial in found.get("trials", [])):
         notes.append("layout: an output has other strides than the reference's; changing them was timed")
     shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")

@@ -71,6 +71,7 @@ class Lease:
         self.descriptors = descriptors
         self._entry_lock, self._timers_lock, self._device_lock, self._start_lock = descriptors
         self._entered = 0.0
+        self._sharing = False
         self.waiting = False
         """Whether it waits for others at this moment."""
 
@@ -142,10 +143,16 @@ class Lease:
             os.pwrite(self._entry_lock, struct.pack("d", time.monotonic()), 0)
         finally:
             _unlock(self._entry_lock)
-        self._entered = time.monotonic()
+        self._entered, self._sharing = time.monotonic(), True
 
     def leave(self) -> None:
+        self._sharing = False
         _unlock(self._device_lock)
+
+    def give_way(self, seconds: float) -> None:
+        """Share it no longer if it was shared for so long without a pause, though the work goes on. What is held alone is kept."""
+        if self._sharing and time.monotonic() - self._entered >= seconds:
+            self.leave()
 
     def wanted(self) -> bool:
         """Whether another process waits for the lease, as a timer does while others share it."""

@@ -30,6 +30,7 @@ ENTRY = "bottega.episodes.delivery.probe:main"
 MOST = 3
 MOST_PROBLEMS, LONGEST_PROBLEM = 16, 600
 LONGEST_GUARD_US = 1e9
+BUSY = " on a busy machine"
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def again_in_words(verdict: Verdict, baseline: str) -> str:
     """What the last verdict says, against what; and that it beats eager, where that is all it beats."""
     names = dict.fromkeys((verdict.baseline or baseline, "eager"))
     told = "; ".join(f"{text} against {name}" for name in names if (text := spread(verdict, name)))
-    return f"judged again in full it is {verdict.outcome}{f': {told}' if told else ''}"
+    return f"judged again in full{BUSY if verdict.disturbed else ''} it is {verdict.outcome}{f': {told}' if told else ''}"
 
 
 def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
@@ -161,6 +162,8 @@ def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
     unfit = next((retrial for retrial in settled.retrials if retrial.beats == settings.baseline), None)
     if unfit is not None:
         return f"A kernel surely beats {unfit.beats}, and cannot be handed over: {unfit.why}."
+    if any(BUSY in retrial.why for retrial in settled.retrials):
+        return f"{asked}. Others had the machine while it was timed: run it again when it is idle."
     if settings.baseline == "eager" or not settled.retrials:
         return f"{asked}."
     return f"{asked}, and none that was judged again surely beats eager."
