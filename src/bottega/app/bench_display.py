@@ -86,7 +86,11 @@ def show(finished: BenchFinished) -> None:
         _say(console, f"{count} {'task is' if count == 1 else 'tasks are'} not done: {why}", "yellow")
     if finished.unmatched:
         count = len(finished.unmatched)
-        _say(console, f"{count} {'file was' if count == 1 else 'files were'} not judged: {finished.unmatched[0]}", "yellow")
+        _say(
+            console,
+            f"{count} {'file was not judged:' if count == 1 else 'files were not judged, the first is'} {finished.unmatched[0]}",
+            "yellow",
+        )
     folder = finished.run.folder
     if finished.record is not None:
         _say(console, f"{finished.record} is the record; check it with: bottega bench --verify {finished.record}")

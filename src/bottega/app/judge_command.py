@@ -167,7 +167,8 @@ def show(verdict: Verdict, title: str) -> None:
     table = Table.grid(padding=(0, 2))
     against = f" against {verdict.baseline}" if verdict.baseline else ""
     table.add_row("outcome", Text.assemble((verdict.outcome, f"bold {colour}"), against))
-    table.add_row("correct", "yes" if verdict.correct else "no")
+    if verdict.outcome is not Outcome.INVALID_TASK:  # which says nothing of the candidate
+        table.add_row("correct", "yes" if verdict.correct else "no")
     for name, speedup in verdict.speedup.items():
         table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {interval_text(speedup.low, speedup.high, 3)})")
     if len(verdict.speedup) > 1:

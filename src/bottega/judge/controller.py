@@ -164,7 +164,7 @@ class Controller:
                 try:
                     self._profile_task(payload["source"], deadline)
                 except Unrepeatable as again:
-                    raise InvalidTask(f"{again}, also in evaluation mode; take the randomness out") from None
+                    raise InvalidTask(f"{again}, also in evaluation mode; take the randomness or the state out") from None
                 self.profile.notes.append(
                     "mode: as built, the reference answers differently every time; it was judged in evaluation mode"
                 )
