@@ -14,7 +14,7 @@ from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
 from bottega.core.files import json_text
-from bottega.core.verdict import TIME_AGAIN, Speedup
+from bottega.core.verdict import BEST, TIME_AGAIN, Speedup
 
 FOUR = {
     "a": [["incorrect", 2.0], [None, 1.1]],
@@ -144,6 +144,20 @@ def test_kernels_that_were_timed_on_a_busy_machine_are_told() -> None:
     found = summary(replace(run, attempts=(replace(first, verdict=busy), second)), resamples=10)
     assert any("1 of 2 kernels were timed while others had the machine" in note for note in found.notes)
     assert not any("others had the machine" in note for note in summary(run, resamples=10).notes)
+
+
+def test_against_the_best_baseline_it_is_said_which_that_was() -> None:
+    run = run_of({"a": [[2.0]], "b": [[2.0]], "c": [[2.0]]})
+    names = iter(("compile", "eager", "compile"))
+    attempts = tuple(
+        replace(one, verdict=replace(one.verdict, speedup={BEST: one.verdict.speedup["eager"]}, fastest_baseline=next(names)))
+        for one in run.attempts
+        if one.verdict is not None
+    )
+    assert any(
+        "compile of 2, eager of 1 tasks" in note for note in summary(replace(run, attempts=attempts), BEST, resamples=10).notes
+    )
+    assert not any("best baseline" in note for note in summary(run, resamples=10).notes)
 
 
 def test_an_empty_run_and_one_without_attempts_have_no_figures_and_say_so() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.result_arrays import ResultArrays, asked, drafts_asked, own_turns
 from bottega.bench.settings import WIDE
+from bottega.core.verdict import BEST, Verdict
 from bottega.judge.baselines import LEFT_OUT
 
 
@@ -46,6 +48,10 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
             f"of {_counted(left_out, 'kernel', 'kernels')} a baseline could not be run: the fastest of the others stands for it in `best`, "
             "and eager where it was the first one; the verdicts' notes say why"
         )
+    if baseline == BEST:
+        fastest = Counter(verdict.fastest_baseline for verdict in _firsts(results) if verdict.fastest_baseline)
+        told = ", ".join(f"{name} of {count}" for name, count in fastest.most_common())
+        notes.extend([f"the best baseline is {told} tasks"] if told else [])
     disturbed = sum(verdict.disturbed for verdict in verdicts)
     if disturbed:
         notes.append(
@@ -76,6 +82,15 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
             f"verdicts come from different judges (versions {', '.join(versions)}): figures mix what cannot be compared"
         )
     return notes
+
+
+def _firsts(results: ResultArrays) -> list[Verdict]:
+    """Of each task the first verdict that was timed: a baseline's time hardly depends on the candidate."""
+    timed = [
+        [each.verdict for each in attempts if each.verdict is not None and each.verdict.speedup]
+        for attempts in results.attempts
+    ]
+    return [verdicts[0] for verdicts in timed if verdicts]
 
 
 def judge_versions(run: BenchRun) -> tuple[str, ...]:
