@@ -25,7 +25,7 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import layout, matmul, scan, width
+from bottega.compiler.backends.triton import attention, layout, matmul, scan, width
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
@@ -84,6 +84,7 @@ def stand_in() -> None:
 def tighten() -> None:
     """Small rows count as long ones, so that loops and splits run on small tasks too."""
     layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, matmul.SHARE = 4, 64, 1, 4, 2
+    matmul.MANY_STRIPS, attention.MANY_QUERIES = 0, 1
 
 
 def loaded(source: str, folder: str, number: int) -> Any:

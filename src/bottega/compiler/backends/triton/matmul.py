@@ -24,6 +24,7 @@ BATCH, ROW, COLUMN, DEPTH = range(4)
 FEW = 4
 """A product with so few rows or columns is a bundle of reductions."""
 PROGRAMS = 132
+MANY_STRIPS = 8 * PROGRAMS
 SHARE = 1024
 """Depth below which a piece is not worth a program of its own."""
 SHALLOW = 64
@@ -72,7 +73,7 @@ def walks_columns(file: FileWriter, kernel: Product) -> bool:
         return False
     if file.plan.tuning.tile is not None or not 16 <= (kernel.depth & -kernel.depth) <= kernel.depth <= SHALLOW:
         return False
-    return (kernel.rows // 64) * (kernel.columns // (64 * STRIP)) >= 8 * PROGRAMS
+    return (kernel.rows // 64) * (kernel.columns // (64 * STRIP)) >= MANY_STRIPS
 
 
 def turned(file: FileWriter, kernel: Product) -> bool:
