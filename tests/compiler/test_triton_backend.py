@@ -22,6 +22,7 @@ from bottega.compiler.backends.triton.write import write
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Apply, Constant
 from bottega.compiler.step_compiler import LoweredTask, StepCompiler, lower_task
+from bottega.core.task import Task
 
 pytestmark = pytest.mark.rotates
 
@@ -32,7 +33,7 @@ LOOSE = {"halves": 2e-2, **{given.name: 1.2 for given in HALVES}}
 QUICK = (
     *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "turned_uneven"),
     *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first", "scan_logs"),
-    *("pool_wide", "top_of_rows", "rolled", "nearest", "numbered"),
+    *("pool_wide", "top_of_rows", "top_with_nan", "product_strips", "attend_pieces", "rolled", "nearest", "numbered"),
 )
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = ("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16")
@@ -72,6 +73,7 @@ def test_modules_in_halves_are_as_exact_as_torch(names: tuple[str, ...]) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # two minutes of one core, which others may use
 @pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_every_small_task_in_every_step(limits: str) -> None:
     assert wrong(judged(limits)) == []
@@ -91,7 +93,23 @@ def source(name: str, *techniques: str) -> str:
 def test_wide_windows_are_read_along_memory_and_a_row_is_held_while_its_largest_are_taken() -> None:
     pools, tops = source("pool_wide"), source("top_of_rows")
     assert "kx = tl.arange(0, TAPS)[None, :]" in pools and "for kx in" not in pools
-    assert "torch.topk" not in tops and tops.count("tl.argmax(") == 4 and tops.count("tl.argmin(") == 1
+    assert "torch.topk" not in tops and tops.count("tl.argmax(") == 5
+
+
+def last(given: Task) -> str:
+    """The draft in which all is ours."""
+    return next(
+        step for step in reversed(StepCompiler().build(given, "triton").steps) if "shelved" not in step.technique
+    ).candidate.source
+
+
+def test_shallow_products_walk_strips_of_columns_and_heads_are_taken_in_two_powers_of_two() -> None:
+    text = last(task("p", "return x @ y", "torch.randn(49152, 48), torch.randn(48, 49152)", arguments="x, y"))
+    assert text.count("tl.dot(") == 3 and "for step in range(STRIP):" in text and "mask=" not in text and "turned = y.t" in text
+    assert "STRIP" not in last(task("p", "return x @ y", "torch.randn(512, 48), torch.randn(48, 512)", arguments="x, y"))
+    heads = ", ".join(["torch.randn(24, 24, 1024, 96)"] * 3)
+    text = last(task("a", "return F.scaled_dot_product_attention(x, y, z)", heads, arguments="x, y, z"))
+    assert "d1 = 64 + tl.arange(0, 32)" in text and text.count("tl.dot(") == 4 and "turned = z.t" in text and "128" not in text
 
 
 def test_sums_of_a_convolution_fit_into_registers() -> None:

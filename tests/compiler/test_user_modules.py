@@ -280,3 +280,12 @@ def test_a_configuration_without_experts_is_left_as_it_is() -> None:
     source = source.replace("\n\n\nclass", '\nSHARED = LlamaConfig(**SMALL, attn_implementation="sdpa")\n\n\nclass', 1)
     source = source.replace("return y, ", "assert SHARED._experts_implementation is None\n        return y, ")
     lower_task(Task(source, "module"))
+
+
+def test_a_module_that_drops_is_written_as_it_is_judged_in_evaluation_mode() -> None:
+    """As built it answers differently every time, so the judge compares it in evaluation mode; drafts of it were refused."""
+    init = "self.c = nn.Conv2d(3, 4, 3); self.b = nn.BatchNorm2d(4); self.d = nn.Dropout(0.2)"
+    given = module("self.d(F.relu(self.b(self.c(x))))", "torch.randn(2, 3, 8, 8)", init=init)
+    lowered = lower_task(Task(given, "drops"))
+    plan = lowered.plan(frozenset(("fuse_elementwise", "own_convolution")))
+    assert len(plan.kernels) == 1 and "self.b.running_mean" in plan.buffers

@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import layout, matmul, scan, width
+from bottega.compiler.backends.triton import attention, layout, matmul, scan, width
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
@@ -84,6 +85,7 @@ def stand_in() -> None:
 def tighten() -> None:
     """Small rows count as long ones, so that loops and splits run on small tasks too."""
     layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, matmul.SHARE = 4, 64, 1, 4, 2
+    matmul.MANY_STRIPS, attention.MANY_QUERIES = 0, 1
 
 
 def loaded(source: str, folder: str, number: int) -> Any:
@@ -96,7 +98,10 @@ def loaded(source: str, folder: str, number: int) -> Any:
     return module
 
 
-def prepared(model: nn.Module) -> nn.Module:
+def prepared(kind: Callable[[], nn.Module]) -> nn.Module:
+    """Built with the same buffers every time, which a constructor may draw, and with the same parameters."""
+    torch.manual_seed(1)
+    model = kind()
     torch.manual_seed(1)
     for parameter in model.parameters():
         parameter.data = (torch.randn(parameter.shape) * 0.3 + 0.5 * (parameter.ndim == 1)).to(parameter.dtype)
@@ -124,11 +129,11 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
     wide = [value.double() if value.is_floating_point() else value for value in inputs]
     found: list[tuple[str, float | str]] = []
     with torch.no_grad():
-        wanted = prepared(namespace["Model"]()).double()(*wide)
+        wanted = prepared(namespace["Model"]).double()(*wide)
         own = 1.0
         if given in HALVES:  # of a single number the module's own error may be next to nothing by luck
             least = torch.finfo(next(value.dtype for value in (*inputs, wanted) if value.is_floating_point())).eps / 2
-            own = max(distance(prepared(namespace["Model"]())(*inputs), wanted), least)
+            own = max(distance(prepared(namespace["Model"])(*inputs), wanted), least)
         steps = [*StepCompiler(every_product=True).build(given, "triton").steps]
         if given in HALVES:
             steps += DraftCompiler(3).build(given, "triton").steps
@@ -137,7 +142,7 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
             if "CUDAGraph" in source:
                 continue
             try:
-                model = prepared(loaded(source, folder, number).ModelNew())
+                model = prepared(loaded(source, folder, number).ModelNew)
                 found.append((step.technique, distance(model(*inputs), wanted) / own))
             except Exception as error:
                 found.append((step.technique, f"{type(error).__name__}: {error}\n{source}"))

@@ -41,10 +41,11 @@ class NoCallGraph(Exception):
     """This module has none: it cannot be run on fake tensors, makes too many calls, or does what the graph cannot say."""
 
 
-def record(source: str, beginning: bool = False) -> CallGraph:
+def record(source: str, beginning: bool = False, evaluated: bool = False) -> CallGraph:
     """Raises `NoCallGraph`, or whatever the task's own code raises.
 
-    With `beginning`, the calls up to where that happened, which tell what a module works on and not what it computes.
+    With `beginning`, the calls up to where that happened, which tell what a module works on and not what it computes; with `evaluated`, those of
+    the module in evaluation mode.
     """
     random.seed(0)
     torch.manual_seed(0)
@@ -55,6 +56,8 @@ def record(source: str, beginning: bool = False) -> CallGraph:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         model = _emptied(_faked(lambda: _built(namespace), mode), mode)
+        if evaluated:
+            model.eval()
         given = _own(_faked(namespace["get_inputs"], mode), mode)
         args, options = read_arguments(given, model.forward)
         with mode, one_step_each():

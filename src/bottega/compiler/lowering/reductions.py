@@ -122,16 +122,18 @@ def _reduced(
 
 
 def _top(scope: LoweringScope) -> LoweredTensor:
-    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing."""
+    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing. NaN is the largest, and
+    an argmax does not see it, so that it is asked for what equals the maximum, and for NaN before that."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
     asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
     if any(each["self"].name == name and each["index"] for each in asked):
         raise scope.refuse("places are asked for")
+    if scope.argument("largest") is False:
+        raise scope.refuse("takes the smallest, which may be NaN where nothing else is left")
     if not (x.floating and x.shape and 0 < count <= MOST_TOP and x.shape[dim] <= LONGEST_TOP):
         raise scope.refuse("takes many elements, or of long rows")
-    word, least = ("max", -math.inf) if scope.argument("largest") is not False else ("min", math.inf)
     axes = tuple(axis for axis in range(len(x.shape)) if axis != dim)
     order, kept = (*axes, dim), tuple(x.shape[axis] for axis in axes)
     body: Expression = Load(x.view, x.dtype)
@@ -141,10 +143,11 @@ def _top(scope: LoweringScope) -> LoweredTensor:
     stores: list[StoreOp] = []
     for number in range(count):
         value, place = f"top{number}", f"place{number}"
-        reductions.append(Reduction(value, word, turned(body, x.shape, order)))  # type: ignore[arg-type]
+        reductions.append(Reduction(value, "max", turned(body, x.shape, order)))
         if number + 1 < count:
-            reductions.append(Reduction(place, f"arg{word}", turned(body, x.shape, order)))  # type: ignore[arg-type]
-            body = apply("where", apply("eq", Index(dim), Name(place)), least, body)
+            found = apply("where", apply("eq", body, Name(value)), 1.0, apply("where", apply("ne", body, body), 2.0, 0.0))
+            reductions.append(Reduction(place, "argmax", turned(found, x.shape, order)))
+            body = apply("where", apply("eq", Index(dim), Name(place)), -math.inf, body)
         view = View(buffer.name, squeezed_shape(kept), strides, number * contiguous_strides(shape)[dim])
         stores.append(StoreOp(view, Name(value), dtype))
     scope.state(RowProgram(squeezed_shape(kept), (x.shape[dim],), tuple(reductions), tuple(stores), (), scope.origin))
