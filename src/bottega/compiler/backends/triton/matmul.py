@@ -73,7 +73,12 @@ def walks_columns(file: FileWriter, kernel: Product) -> bool:
         return False
     if file.plan.tuning.tile is not None or not 16 <= (kernel.depth & -kernel.depth) <= kernel.depth <= SHALLOW:
         return False
-    return (kernel.rows // 64) * (kernel.columns // (64 * STRIP)) >= MANY_STRIPS
+    strips = kernel.columns // (64 * STRIP)
+    if (
+        kernel.columns > kernel.rows or strips >= WIDEST_GRID
+    ):  # what is turned is the columns' operand, and a grid's second axis is short
+        return False
+    return (kernel.rows // 64) * strips >= MANY_STRIPS
 
 
 def turned(file: FileWriter, kernel: Product) -> bool:
