@@ -73,7 +73,7 @@ def test_modules_in_halves_are_as_exact_as_torch(names: tuple[str, ...]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)  # two minutes of one core, which others may use
+@pytest.mark.timeout(1500)  # seven minutes of a core, which others may use too
 @pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_every_small_task_in_every_step(limits: str) -> None:
     assert wrong(judged(limits)) == []

@@ -85,7 +85,7 @@ def stand_in() -> None:
 def tighten() -> None:
     """Small rows count as long ones, so that loops and splits run on small tasks too."""
     layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, matmul.SHARE = 4, 64, 1, 4, 2
-    matmul.MANY_STRIPS, attention.MANY_QUERIES = 0, 1
+    matmul.MANY_STRIPS, matmul.STRIP, attention.MANY_QUERIES = 0, 2, 1
 
 
 def loaded(source: str, folder: str, number: int) -> Any:
