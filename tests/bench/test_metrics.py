@@ -142,8 +142,8 @@ def test_kernels_that_were_timed_on_a_busy_machine_are_told() -> None:
     assert first.verdict is not None
     busy = replace(first.verdict, notes=(f"timing: the machine was busy; {TIME_AGAIN}",))
     found = summary(replace(run, attempts=(replace(first, verdict=busy), second)), resamples=10)
-    assert any("1 of 2 kernels were timed while others had the machine" in note for note in found.notes)
-    assert not any("others had the machine" in note for note in summary(run, resamples=10).notes)
+    assert any("1 of 2 kernels were timed while others had the machine" in note for note in found.remarks)
+    assert not any("others had the machine" in note for note in summary(run, resamples=10).remarks)
 
 
 def test_against_the_best_baseline_it_is_said_which_that_was() -> None:
@@ -155,9 +155,10 @@ def test_against_the_best_baseline_it_is_said_which_that_was() -> None:
         if one.verdict is not None
     )
     assert any(
-        "compile of 2, eager of 1 tasks" in note for note in summary(replace(run, attempts=attempts), BEST, resamples=10).notes
+        "compile of 2, eager of 1 tasks" in note
+        for note in summary(replace(run, attempts=attempts), BEST, resamples=10).remarks
     )
-    assert not any("best baseline" in note for note in summary(run, resamples=10).notes)
+    assert not any("best baseline" in note for note in summary(run, resamples=10).remarks)
 
 
 def test_an_empty_run_and_one_without_attempts_have_no_figures_and_say_so() -> None:

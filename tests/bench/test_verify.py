@@ -109,7 +109,7 @@ def better(folder: Path) -> None:
     [
         (forge(ATTEMPTS, '"outcome":"incorrect"', '"outcome":"faster"'), ["was changed after", "do not follow"]),
         (forge(TASKS, "torch.relu(x)", "x"), ["not the one that its id names", "the tasks"]),
-        (forge(BENCH, '"quick": false', '"quick": true'), ["settings"]),
+        (forge(BENCH, '"quick": false', '"quick": true'), ["settings", "do not follow"]),
         (better, ["do not follow"]),
         (lambda folder: next((folder / KERNELS).iterdir()).write_text("pass"), ["a kernel was changed"]),
         (lambda folder: next((folder / KERNELS).iterdir()).unlink(), ["a kernel was changed or is missing"]),

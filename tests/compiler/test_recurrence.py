@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from bottega.compiler.backends.triton.recurrence import rows_of
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.draft_compiler import DraftCompiler
+from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.core.task import Task
 
 pytestmark = pytest.mark.rotates
@@ -121,3 +123,13 @@ def test_the_gates_of_a_step_are_one_product() -> None:
     for layer, columns in (("nn.LSTM(6, 9)", 4), ("nn.GRU(6, 9)", 4), ("nn.RNN(6, 9)", 1)):
         text = _written(module("self.r(x)[0]", "torch.randn(5, 3, 6)", init=f"self.r = {layer}"), "triton")[0]
         assert text.count("acc = tl.dot(left, right, acc") == 1 and f"acc = tl.zeros((ROWS, {columns} * UNITS)" in text
+
+
+def test_other_threads_notice_nothing_while_a_sequence_is_not_walked() -> None:
+    """Their layers may be real: one step each would be wrong values."""
+    layer, x = torch.nn.GRU(4, 4), torch.randn(5, 2, 4)
+    with torch.no_grad(), ThreadPoolExecutor(1) as pool:
+        before = layer(x)[0]
+        with one_step_each():
+            assert torch.equal(pool.submit(torch.no_grad()(lambda: layer(x)[0])).result(60), before)
+        assert torch.equal(layer(x)[0], before)

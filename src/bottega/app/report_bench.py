@@ -39,7 +39,7 @@ def bench_page(folder: Path) -> ReportPage:
     return ReportPage(
         title=f"Benchmark: {run.settings.get('name') or run.settings.get('model') or folder.resolve().name}",
         facts=_facts(run, first),
-        warnings=[*first.notes, *(note for each in found[1:] for note in each.notes if note not in first.notes)],
+        warnings=[*first.said, *(note for each in found[1:] for note in each.said if note not in first.said)],
         blocks=[
             _short(found),
             *_thresholds(found),
@@ -66,7 +66,7 @@ def short_page(run: BenchRun) -> ReportPage:
     return ReportPage(
         title=f"{kernels(first)} a task; 95% intervals over tasks",
         facts=[("answers", counted(first.every.outcomes.items())), *authors(first)],
-        warnings=first.notes,
+        warnings=first.said,
         blocks=[_short(found), *_levels(first)],
     )
 

@@ -48,16 +48,6 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
             f"of {_counted(left_out, 'kernel', 'kernels')} a baseline could not be run: the fastest of the others stands for it in `best`, "
             "and eager where it was the first one; the verdicts' notes say why"
         )
-    if baseline == BEST:
-        fastest = Counter(verdict.fastest_baseline for verdict in _firsts(results) if verdict.fastest_baseline)
-        told = ", ".join(f"{name} of {count}" for name, count in fastest.most_common())
-        notes.extend([f"the best baseline is {told} tasks"] if told else [])
-    disturbed = sum(verdict.disturbed for verdict in verdicts)
-    if disturbed:
-        notes.append(
-            f"{disturbed} of {_counted(len(verdicts), 'kernel was', 'kernels were')} timed while others had the machine: "
-            "their points, and means of them, say little; run it again when it is idle"
-        )
     known = {task.id for task in run.tasks}
     strangers = sum(attempt.task not in known for attempt in run.attempts)
     if strangers:
@@ -82,6 +72,23 @@ def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[s
             f"verdicts come from different judges (versions {', '.join(versions)}): figures mix what cannot be compared"
         )
     return notes
+
+
+def remarks(results: ResultArrays, baseline: str) -> list[str]:
+    """What helps a reader beside the caveats. No part of a record, whose words must follow from its attempts in every version."""
+    told = []
+    if baseline == BEST:
+        fastest = Counter(verdict.fastest_baseline for verdict in _firsts(results) if verdict.fastest_baseline)
+        each = ", ".join(f"{name} of {count}" for name, count in fastest.most_common())
+        told += [f"the best baseline is {each} tasks"] if each else []
+    verdicts = [attempt.verdict for attempts in results.attempts for attempt in attempts if attempt.verdict is not None]
+    disturbed = sum(verdict.disturbed for verdict in verdicts)
+    if disturbed:
+        told.append(
+            f"{disturbed} of {_counted(len(verdicts), 'kernel was', 'kernels were')} timed while others had the machine: "
+            "their points, and means of them, say little; run it again when it is idle"
+        )
+    return told
 
 
 def _firsts(results: ResultArrays) -> list[Verdict]:

@@ -117,16 +117,6 @@ def metrics_of(run: BenchRun) -> dict[str, Any]:
     return dict(json.loads(encoded(json_text(found))))
 
 
-def _figures(metrics: Any) -> Any:
-    """Without what is said in words, which later versions may say otherwise."""
-    if not isinstance(metrics, dict):
-        return metrics
-    return {
-        name: {key: value for key, value in each.items() if key != "notes"} if isinstance(each, dict) else each
-        for name, each in metrics.items()
-    }
-
-
 def headline(told: dict[str, Any]) -> dict[str, Any]:
     groups = [{name: value for name, value in group.items() if name not in TOO_LONG} for group in told["groups"]]
     return {**told, "groups": groups}
@@ -167,7 +157,7 @@ def disagreements(run: BenchRun, record: dict[str, Any]) -> list[str]:
         for name, value in parts.items()
         if record.get(name) != value
     ]
-    if _figures(record["metrics"]) != _figures(metrics_of(run)):
+    if record["metrics"] != metrics_of(run):
         wrong.append("the record's figures do not follow from its attempts")
     return wrong
 

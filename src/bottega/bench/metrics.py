@@ -17,7 +17,7 @@ import numpy as np
 from bottega.bench.attempt import Author, BenchAttempt, BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.breakdowns import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
-from bottega.bench.caveats import caveats
+from bottega.bench.caveats import caveats, remarks
 from bottega.bench.result_arrays import ENDINGS, ResultArrays, drafts_asked, result_arrays_of, task_ending, timed, unfit
 from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, chances, grid, usual_k
 from bottega.judge.baselines import BASELINES
@@ -83,10 +83,16 @@ class BenchSummary:
     troubled: dict[str, str]
     """By the task's id, why."""
     notes: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    """Said beside the notes, and not recorded."""
     drafts: int = 0
     """Of the turns, the last so many are drafts of the compiler, which a sample has only where it needs them."""
     authors: dict[str, int] = field(default_factory=dict)
     """By author, of how many tasks the kernel that is kept, because it is surely faster; empty where there are no drafts."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return (*self.notes, *self.remarks)
 
     @property
     def every(self) -> TaskGroup:
@@ -100,7 +106,7 @@ class BenchSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Without drafts as it was before there were any: a record's figures are compared with those of its attempts."""
-        unsaid = () if self.drafts else ("drafts", "authors")
+        unsaid = ("remarks",) if self.drafts else ("remarks", "drafts", "authors")
         return {name: _plain(value) for name, value in self.__dict__.items() if name not in unsaid}
 
 
@@ -130,6 +136,7 @@ def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLE
         unfit=reasons,
         troubled={task.id: task.trouble for task in results.tasks if task.trouble},
         notes=tuple(caveats(run, results, baseline, reasons)),
+        remarks=tuple(remarks(results, baseline)),
         drafts=drafts_asked(run),
         authors=kept_by_author(results, baseline) if drafts_asked(run) else {},
     )

@@ -6,6 +6,7 @@ what was computed within it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
@@ -20,12 +21,14 @@ WALKS = ("one_layer_rnn", "one_layer_lstm")
 """Torch's own names for them. Where a version has none, its steps are walked, which is only slower."""
 LAYERS = (nn.GRU, nn.RNN)
 """Outside of an export these are composites in C++, which walk before anyone else is asked: so they are dispatched from Python."""
+_PATCHED = threading.RLock()
+"""Held meanwhile: patches of two threads would not be taken back in order."""
 
 
 @contextmanager
 def one_step_each() -> Iterator[None]:
-    """For a fake tensor mode alone: the values are not right."""
-    with ExitStack() as stack:
+    """For a fake tensor mode alone: the values are not right. Other threads, which may call real layers, notice nothing."""
+    with _PATCHED, ExitStack() as stack:
         for name in WALKS:
             if walk := getattr(decompositions, name, None):
                 stack.enter_context(mock.patch.object(decompositions, name, _first_step(walk)))
@@ -35,8 +38,12 @@ def one_step_each() -> Iterator[None]:
 
 
 def _from_python(forward: Callable[..., Any]) -> Callable[..., Any]:
+    owner = threading.get_ident()
+
     @wraps(forward)
     def called(*given: Any, **named: Any) -> Any:
+        if threading.get_ident() != owner:
+            return forward(*given, **named)
         with enable_python_dispatcher():
             return forward(*given, **named)
 
@@ -44,7 +51,11 @@ def _from_python(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_step(walk: Callable[..., Any]) -> Callable[..., Any]:
+    owner = threading.get_ident()
+
     def walked(steps: Any, *given: Any, **named: Any) -> Any:
+        if threading.get_ident() != owner:
+            return walk(steps, *given, **named)
         out, last = walk(steps[:1], *given, **named)
         return out.new_empty((steps.shape[0], *out.shape[1:])), last
 
