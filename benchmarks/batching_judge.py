@@ -67,9 +67,9 @@ class BatchingJudge:
 
 
 @contextmanager
-def trusted_inputs(config: Config) -> Iterator[RlInputs]:
-    """What an RL run works with, and this judge."""
+def trusted_inputs(config: Config, timed: bool = True) -> Iterator[RlInputs]:
+    """What an RL run works with, and this judge. Untimed, the reward is for what is right by kernels of its own."""
     with open_inputs(config) as given:
         workers = config.rollout.judge_workers if isinstance(config.rollout.judge_workers, int) else 4
-        with TrustedJudge(given.judge_device, workers=workers, timeout=config.rollout.timeout) as trusted:
+        with TrustedJudge(given.judge_device, workers=workers, timeout=config.rollout.timeout, timed=timed) as trusted:
             yield replace(given, judge=BatchingJudge(trusted))  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.tasks.synth import synthesise
+from bottega.train.rewards.verdict_reader import does_own_work
 
 TASKS, VERDICTS, ISOLATED = "tasks.jsonl", "verdicts.jsonl", "isolated.jsonl"
 LONGEST_MS, LONGEST_CHARACTERS = 1.2, 4000
@@ -204,7 +205,7 @@ def judge_answers(
     with ExitStack() as open_things:
         file = open_things.enter_context(open(folder / (ISOLATED if isolated else VERDICTS), "a", encoding="utf-8"))
         alone = open_things.enter_context(Judge(device, workers=workers, quick=True, timeout=25)) if isolated else None
-        together = open_things.enter_context(TrustedJudge(device, workers=workers)) if not isolated else None
+        together = open_things.enter_context(TrustedJudge(device, workers=workers, timed=False)) if not isolated else None
 
         def one(name: str) -> None:
             def keep(candidate: Candidate, verdict: Verdict) -> None:
@@ -219,7 +220,7 @@ def judge_answers(
             task = Task(by_task[name]["source"], by_task[name]["name"])
             try:
                 if together is not None:
-                    together.judge_many(task, list(wanted[name].values()), keep, profiled=False)
+                    together.judge_many(task, list(wanted[name].values()), keep)
                 for candidate in wanted[name].values() if alone is not None else ():
                     keep(candidate, alone.judge(task, candidate))
             except Exception as error:  # one task may not end the rest
@@ -227,7 +228,8 @@ def judge_answers(
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(one, wanted))
-    log(f"{len(known) - before} of {sum(map(len, wanted.values()))} kernels judged in {time.monotonic() - begun:.0f} s")
+    where = {key: round(spent) for key, spent in together.seconds.most_common(6)} if together is not None else ""
+    log(f"{len(known) - before} of {sum(map(len, wanted.values()))} kernels judged in {time.monotonic() - begun:.0f} s {where}")
     return known
 
 
@@ -244,10 +246,13 @@ def outcome_of(row: Row, verdicts: Verdicts) -> str | None:
 
 
 def is_right(row: Row, verdicts: Verdicts) -> bool | None:
+    """By kernels of its own: the reference copied is not."""
     if not row["source"]:
         return False
     verdict = verdict_of(row, verdicts)
-    return None if verdict is None or verdict.outcome.value == "invalid_task" else verdict.outcome.accepted
+    if verdict is None or verdict.outcome.value == "invalid_task":
+        return None
+    return verdict.outcome.accepted and does_own_work(verdict)
 
 
 def turn_of(row: Row, verdicts: Verdicts) -> EarlierTurn:

@@ -21,6 +21,8 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -56,8 +58,9 @@ from bottega.train.config import read_config
 from bottega.train.learner import Learner
 from bottega.train.rl import RlEvent
 from bottega.train.rl import train as train_rl
-from bottega.train.rollout import open_inputs
+from bottega.train.rollout import RlInputs, open_inputs
 from bottega.train.run_directory import CHECKPOINTS, CONFIG, MODEL, resumed_config
+from bottega.train.settings import Config
 from bottega.train.sft import load_for_training, sft
 
 KEPT, BAND = "kept", (0.1, 0.9)
@@ -80,6 +83,7 @@ RL_SETTINGS = (
     "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
 )  # fmt: skip
 PIECE = 15_000_000
+Inputs = Callable[[Config], AbstractContextManager[RlInputs]]
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Arm = Annotated[str, typer.Argument(help=f"{', '.join(ARMS)} or {SFT}")]
@@ -133,6 +137,7 @@ def arm(
     workers: Workers = 12,
     settings: Annotated[str, typer.Option(help="Further settings of the training, separated by spaces.")] = "",
     trusted: Annotated[bool, typer.Option("--trusted", help="Judge without isolation: more steps in the same time.")] = False,
+    untimed: Annotated[bool, typer.Option("--untimed", help="With --trusted: reward what is right, at any speed.")] = False,
 ) -> None:
     """Train one arm for so long."""
     begun, model = time.monotonic(), model or str(folder / COLD / "model")
@@ -149,15 +154,16 @@ def arm(
         f"data.tasks={json.dumps([str(folder / KEPT)])}",
         f"rollout.judge_workers={workers}",
     ]
-    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late, trusted)
+    inputs = partial(trusted_inputs, timed=not untimed) if trusted else open_inputs
+    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late, inputs)
 
 
-def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool], trusted: bool = False) -> None:
+def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool], inputs: Inputs = open_inputs) -> None:
     """RL as `bottega train` has it, until it is late. A run that is there goes on."""
     begun, known = time.monotonic(), (run / CONFIG).exists()
     preset = "one-gpu" if device.startswith("cuda") else None
     config = resumed_config("rl", run) if known else read_config("rl", preset, None, settings)
-    ended = train_rl(config, run, resume=known, inputs=trusted_inputs if trusted else open_inputs, on_event=_tell, stop=late)
+    ended = train_rl(config, run, resume=known, inputs=inputs, on_event=_tell, stop=late)
     print(
         f"{run.name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}"
     )

@@ -53,6 +53,15 @@ def test_what_lies_anywhere_in_a_storage_is_summed_up(start: int) -> None:
     assert int(sum_of_words(part)) != before
 
 
+@pytest.mark.rotates
+def test_nothing_is_timed_where_only_right_or_wrong_is_asked() -> None:
+    wrong = changed("0.75f", "0.5f", "wrong")
+    with TrustedJudge("cpu", workers=1, timed=False) as judge:
+        verdicts, _ = judged(judge, [FAST, wrong])
+    assert verdicts[FAST.name].outcome.accepted and not verdicts[FAST.name].speedup
+    assert verdicts["wrong"].outcome is Outcome.INCORRECT
+
+
 @pytest.mark.slow
 def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
     wrong = changed("0.75f", "0.5f", "wrong")

@@ -47,15 +47,16 @@ class TrustedJudge:
         baselines: tuple[str, ...] = ("eager",),
         precision: str = "fp32",
         timeout: float = TIMEOUT_SECONDS,
+        timed: bool = True,
         require_sandbox: bool = False,
     ) -> None:
-        """`require_sandbox`: for kernels that are not our own. The machine and others' verdicts are safe from them then; what they say of
+        """`timed`: false where only right or wrong is asked, which nobody then waits for the device for. `require_sandbox`: for kernels that are not our own. The machine and others' verdicts are safe from them then; what they say of
         themselves is not."""
         if workers < 1:
             raise UsageError("the trusted judge needs at least one worker")
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
-        self.settings = Settings(device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout)
+        self.settings = Settings(device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout, timed=timed)
         self.workers, self.require_sandbox = workers, require_sandbox
         self.seconds: Counter[str] = Counter()
         """Of all workers together, by what they did."""
