@@ -4,8 +4,9 @@ against eager, torch.compile and max-autotune, and beside Liger-Kernel where tha
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
 
-A GPU may be lent for minutes. So drafts and verdicts are kept in FOLDER as they come, the same command goes on from there, and drafts may be
-written before, on a machine without a GPU:
+Baselines are compiled before anything is timed, many at a time, and stay in the judge's cache; verdicts come after that, few at a time, so that
+nobody's compiler widens an interval. A GPU may be lent for minutes. So drafts, compiled baselines and verdicts are kept in FOLDER as they come,
+the same command goes on from there, and drafts may be written before, on a machine without a GPU:
 
     PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
@@ -19,6 +20,7 @@ import asyncio
 import importlib.util
 import json
 import math
+import os
 import sys
 import threading
 import time
@@ -35,11 +37,12 @@ from real_layers import Layer, Size, installed_layers
 from bottega.core.errors import BottegaError
 from bottega.core.verdict import BEST, Verdict
 from bottega.data.drafts import CompilerDrafts
-from bottega.judge.baselines import MEASURED, parse_baselines
+from bottega.judge.baselines import MEASURED, measured, parse_baselines
+from bottega.judge.cancellation import Cancellation
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 
-DRAFTS, VERDICTS = "drafts.jsonl", "verdicts.jsonl"
+DRAFTS, COMPILED, VERDICTS = "drafts.jsonl", "compiled.jsonl", "verdicts.jsonl"
 KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
 LIGER = "Liger-Kernel"
 AIM = 1.25
@@ -50,7 +53,7 @@ Folder = Annotated[Path, typer.Argument(help="Where drafts and verdicts are kept
 Language = Annotated[str, typer.Option(help="That the drafts are written in.")]
 Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at most.")]
 Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
-Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas.")]
+Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas; in this order.")]
 Dtype = Annotated[str, typer.Option(help="Of weights and inputs; laptops have float32.")]
 Shape = Annotated[Size, typer.Option(help="Of the checkpoint, with few tokens, or for an interpreter.")]
 Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
@@ -82,45 +85,92 @@ def run(
     size: Shape = "full",
     dtype: Dtype = "bfloat16",
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
-    workers: Workers = 12,
+    workers: Workers = 4,
     processes: Processes = 12,
+    compilers: Annotated[int, typer.Option(min=1, help="Layers whose baselines are compiled at a time.")] = 12,
+    compiling: Annotated[float, typer.Option(min=0, help="Seconds after which the layers that are ready are judged.")] = 200.0,
     seconds: Annotated[float, typer.Option(min=1, help="Begin no verdict after so long; the same command goes on.")] = 330.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
 ) -> None:
-    """Write what drafts are missing, judge them, and print the table."""
+    """Write what drafts are missing, compile the baselines, judge the drafts, and print the table."""
     begun, layers = time.monotonic(), _chosen(limit, only, dtype)
     rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, size, processes)}
-    known = {(row["layer"], row["draft"]) for row in _rows(folder / VERDICTS)}
-    lock, names = threading.Lock(), parse_baselines(baselines)
-
-    with (
-        open(folder / VERDICTS, "a", encoding="utf-8") as file,
-        Judge(device, workers=workers, quick=True, timeout=timeout, baselines=names) as judge,
-    ):
-
-        def judged(layer: Layer) -> None:
-            task, peer = layer.task(size), layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
-            candidates = list(enumerate(rows[layer.name]["drafts"][:drafts]))
-            candidates += [(-1, {"technique": LIGER, "source": peer})] if peer else []
-            for number, draft in candidates:
-                if (layer.name, number) in known or time.monotonic() - begun > seconds:
-                    continue
-                try:
-                    verdict = judge.judge(task, candidate_from(draft["source"])).to_json()
-                except BottegaError as error:
-                    _log(f"{layer.name}: no verdict: {error}")
-                    continue
-                row = {"layer": layer.name, "draft": number, "technique": draft["technique"], **{k: verdict[k] for k in KEPT}}
-                with lock:
-                    file.write(json.dumps(row) + "\n")
-                    file.flush()
-                _log(
-                    f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {_told(Verdict.from_json(verdict))}"
-                )
-
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(judged, layers))
+    options = {"quick": True, "timeout": timeout, "baselines": parse_baselines(baselines)}
+    names = options["baselines"]
+    if measured(names) != ("eager",):
+        drafted = [layer for layer in layers if rows[layer.name]["drafts"]]
+        compilers = min(compilers, len(os.sched_getaffinity(0)))
+        # Fitness waits for compiled baselines where the first one named is compiled.
+        with Judge(device, workers=compilers, **options | {"baselines": tuple(sorted(names, key="eager".__eq__))}) as judge:
+            _compile_baselines(judge, folder / COMPILED, drafted, size, compilers, compiling - (time.monotonic() - begun))
+        ready = {row["layer"] for row in _rows(folder / COMPILED)}
+        layers = [layer for layer in layers if layer.name in ready]
+    with Judge(device, workers=workers, **options) as judge:
+        _judge_drafts(judge, folder / VERDICTS, layers, rows, drafts, size, workers, begun + seconds)
     report(folder, device)
+
+
+def _compile_baselines(judge: Judge, path: Path, layers: Sequence[Layer], size: Size, compilers: int, seconds: float) -> None:
+    """Into the judge's cache, where a session of a later judge finds them. What is not ready in time is begun anew by the next call."""
+    known = {row["layer"] for row in _rows(path)}
+    end, lock = time.monotonic() + seconds, threading.Lock()
+    cancellation = Cancellation()
+
+    def compiled(layer: Layer) -> None:
+        begun = time.monotonic()
+        if layer.name in known or begun > end:
+            return
+        try:
+            unavailable = judge.fitness(layer.task(size), cancellation=cancellation).get("unavailable", {})
+        except BottegaError as error:
+            _log(f"{layer.name}: no baselines: {_line(str(error))}")
+            return
+        row = {"layer": layer.name, "seconds": round(time.monotonic() - begun, 1), "unavailable": unavailable}
+        with lock, open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        _log(f"{layer.name}: baselines in {row['seconds']} s {unavailable or ''}")
+
+    alarm = threading.Timer(max(seconds, 0.0), cancellation.cancel)
+    alarm.daemon = True
+    alarm.start()
+    with ThreadPoolExecutor(compilers) as pool:
+        list(pool.map(compiled, layers))
+    alarm.cancel()
+
+
+def _judge_drafts(
+    judge: Judge,
+    path: Path,
+    layers: Sequence[Layer],
+    rows: dict[str, dict[str, Any]],
+    drafts: int,
+    size: Size,
+    workers: int,
+    end: float,
+) -> None:
+    begun, lock = time.monotonic(), threading.Lock()
+    known = {(row["layer"], row["draft"]) for row in _rows(path)}
+
+    def judged(layer: Layer) -> None:
+        task, peer = layer.task(size), layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
+        candidates = list(enumerate(rows[layer.name]["drafts"][:drafts]))
+        candidates += [(-1, {"technique": LIGER, "source": peer})] if peer else []
+        for number, draft in candidates:
+            if (layer.name, number) in known or time.monotonic() > end:
+                continue
+            try:
+                verdict = judge.judge(task, candidate_from(draft["source"])).to_json()
+            except BottegaError as error:
+                _log(f"{layer.name}: no verdict: {error}")
+                continue
+            row = {"layer": layer.name, "draft": number, "technique": draft["technique"], **{k: verdict[k] for k in KEPT}}
+            with lock, open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            told = _told(Verdict.from_json(verdict))
+            _log(f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {told}")
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(judged, layers))
 
 
 @app.command()
@@ -190,9 +240,9 @@ def _line(text: str) -> str:
 
 
 def _chosen(limit: int, only: str, dtype: str) -> list[Layer]:
-    words = [word for word in only.split(",") if word]
-    every = (replace(layer, dtype=dtype) for layer in installed_layers())
-    layers = [layer for layer in every if not words or any(word in layer.name for word in words)]
+    every = [replace(layer, dtype=dtype) for layer in installed_layers()]
+    words = [word for word in only.split(",") if word] or [""]
+    layers = list({layer.name: layer for word in words for layer in every if word in layer.name}.values())
     count = min(limit or len(layers), len(layers))
     return [layers[place * len(layers) // count] for place in range(count)]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from real_layers import LAYERS, LIGER
-from real_modules import table
+from real_modules import _chosen, _compile_baselines, table
 
 from bottega.compiler.step_compiler import StepCompiler
+from bottega.core.errors import TaskError
 
 
 def test_there_are_enough_layers_and_each_is_a_task_in_all_sizes() -> None:
@@ -52,3 +55,34 @@ def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
     assert "| one | way 2 | faster | 2.60 | 1.30 |  | 2.00 | 50% | way 0: incorrect: too large an error |" in lines
     assert any("not understood" in line for line in lines)
     assert "1 surely faster" in lines[-1] and "1.30×" in lines[-1]
+
+
+def test_layers_come_in_the_order_of_their_names_and_each_once() -> None:
+    pytest.importorskip("transformers")
+    assert [layer.name for layer in _chosen(0, "bert_output,t5_layer_norm,rms_norm,bert_output", "float32")] == [
+        "bert_output", "t5_layer_norm", "llama_rms_norm", "gemma3_rms_norm",
+    ]  # fmt: skip
+
+
+def test_baselines_are_compiled_once_and_one_that_fails_is_tried_again(tmp_path: Path) -> None:
+    class Compiler:
+        """Stands for a judge, whose compilers take minutes."""
+
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def fitness(self, task: Any, cancellation: Any) -> dict[str, Any]:
+            self.asked.append(task.name)
+            if task.name == LAYERS[1].name:
+                raise TaskError("no memory")
+            return {"unavailable": {"autotune": "takes too long"}}
+
+    path, judge = tmp_path / "compiled.jsonl", Compiler()
+    for _ in range(2):
+        _compile_baselines(judge, path, LAYERS[:3], "small", 1, 10.0)  # type: ignore[arg-type]
+    assert judge.asked == [layer.name for layer in (*LAYERS[:3], LAYERS[1])]
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [row["layer"] for row in rows] == [LAYERS[0].name, LAYERS[2].name]
+    assert rows[0]["unavailable"] == {"autotune": "takes too long"}
+    _compile_baselines(judge, path, LAYERS[:3], "small", 1, -1.0)  # type: ignore[arg-type]
+    assert len(judge.asked) == 4  # no time left
