@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -35,13 +36,14 @@ from bottega.lineage.rule import rules_of
 from bottega.lineage.step import Effect, Step
 from bottega.lineage.tree import RecordedLineage, recorded
 from bottega.skills.exchange import import_file
+from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.skills.relations import conflicting, in_order
 from bottega.skills.validation import admit_data
 
 EXPERTS = Path(__file__).parent.parent / "examples/experts"
 PRODUCTS = ("swiglu", "linear_mish_residual", "router_weights", "causal_attention", "strided_conv2d")
-ROWS = ("smoothed_cross_entropy", "rms_norm_rows", "cumsum_over_time")
+ROWS = ("smoothed_cross_entropy", "rms_norm_rows")
 HEADS, MATRICES, SUMS = "per_head_projection", "gram_matrices", "logsumexp_rows"
 SIBLINGS = {
     "cpp": {
@@ -50,14 +52,18 @@ SIBLINGS = {
         "smoothed_cross_entropy": SUMS,
         "cumsum_over_time": "gated_scan",
     },
-    "triton": {**dict.fromkeys(PRODUCTS, MATRICES), **dict.fromkeys(ROWS, SUMS)},
+    "triton": {**dict.fromkeys(PRODUCTS, MATRICES), "cumsum_over_time": SUMS, **dict.fromkeys(ROWS, SUMS)},
 }
 for _siblings in SIBLINGS.values():
     _siblings["rms_norm_rows"] = "group_norm_sequence"
 BOTTEGA = (sys.executable, "-m", "bottega")
 WORTH = 1.03
 """Where the expert itself is no faster than eager the gate can see nothing."""
-STRONGEST = math.log(3)
+CAP = Rules().cap
+"""Beyond it the gate sees no gain: siblings whose experts stay below it come first."""
+LEAST = 1.1
+"""What a card must have been worth in all its tries together: the gate has no time for one that did nothing."""
+STRONGEST = math.log(CAP)
 """No single effect counts for more than this: one of 54 times was measured with everything else in place."""
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -163,6 +169,7 @@ def gate(
     device: Device = "cuda",
     language: Language = "triton",
     cards: Annotated[int, typer.Option(help="So many, the most promising first.")] = 6,
+    only: Annotated[str, typer.Option(help="These cards, by comma; else the most promising ones are chosen.")] = "",
     at_once: int = 3,
     rounds: int = 20,
     seconds: Annotated[float, typer.Option(help="For all together.")] = 600,
@@ -170,7 +177,7 @@ def gate(
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + seconds
-    chosen = choices(lineages, language, cards)
+    chosen = choices(lineages, language, cards, only.split(",") if only else ())
     for one in chosen:
         typer.echo(
             f"to the gate: {one.card.name} on {one.task} and {', '.join(one.siblings)}, beside {len(one.beside)} cards",
@@ -198,6 +205,7 @@ def gate(
         ]
         command += [part for sibling in one.siblings for part in ("--sibling", f"builtin:{sibling}")]
         command += ["--writer", f"{sys.executable} {EXPERTS / 'follow_cards.py'} {lineages}", f"rounds={rounds}"]
+        command += [f"workers={max(2, (os.cpu_count() or 2) // at_once)}"]
         command += [f"beside={','.join(other.name for other in one.beside)}"] if one.beside else []
         ended = _ended(command, out / f"{name}.txt", left)
         last = [line for line in (out / f"{name}.txt").read_text(encoding="utf-8").splitlines() if line.strip()][-1:]
@@ -208,7 +216,7 @@ def gate(
             typer.echo(told)
 
 
-def choices(lineages: Path, language: str, most: int) -> list[Choice]:
+def choices(lineages: Path, language: str, most: int, only: Sequence[str] = ()) -> list[Choice]:
     """By what the step was worth at its place (twice), on the plain kernel and on the sibling; of one technique the best first."""
     plains = {path.stem: path.read_text(encoding="utf-8") for path in (EXPERTS / "plain" / language).glob("*.py")}
     mined, speeds, ranked = dict[str, list[Skill]](), dict[str, float](), list[tuple[float, str, Skill]]()
@@ -220,17 +228,18 @@ def choices(lineages: Path, language: str, most: int) -> list[Choice]:
         steps = {f"step {step.number} of": step for step in found.steps}
         for card in mined[name]:
             step = next(step for told, step in steps.items() if told in card.provenance.source)
-            if card.reason.startswith("verified"):
-                ranked.append((_promise(step, found.trips[step.number]), name, card))
+            worth = float(-only.index(card.name)) if card.name in only else _promise(step, found.trips[step.number])
+            if card.reason.startswith("verified") and (card.name in only if only else worth > math.log(LEAST)):
+                ranked.append((worth, name, card))
     taken, chosen = Counter[str](), list[Choice]()
-    for each_at_most in (1, 2, 3):
+    for each_at_most in (len(only),) if only else (1, 2, 3):
         for _, name, card in sorted(ranked, key=lambda one: -one[0]):
             feature = card.relations.provides[0].partition("=")[0]
             if len(chosen) == most or taken[feature] == each_at_most or any(one.card is card for one in chosen):
                 continue
             beside = tuple(other for other in mined[name] if other.name != card.name and not conflicting(card, other))
             group = [each for each in (PRODUCTS if name in PRODUCTS else ROWS) if each != name and each in speeds]
-            near = (SIBLINGS[language][name], *sorted(group, key=lambda each: -speeds[each]))
+            near = (*sorted(group, key=lambda each: (speeds[each] > CAP, -speeds[each])), SIBLINGS[language][name])
             siblings = tuple(each for each in near if _differs(plains[each], card, beside, language))[:2]
             if siblings and _differs(plains[name], card, beside, language):
                 taken[feature] += 1

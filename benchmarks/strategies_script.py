@@ -50,7 +50,10 @@ def script(messages: Sequence[Message], sampling: Sampling) -> str:
         return "problem: parts of it are missing\nmethod: tiles, pipelining, threads\nplan: add the next missing part"
     if "You plan experiments" in system:
         names = re.findall(r"^## (\S+):", text, re.M)
-        plans = [{**PLAN, "base": names[at % len(names)], "change": f"add a missing part, way {at}"} for at in range(2)]
+        ways = random.Random(sampling.seed).sample(range(1000), 2)  # a change that was tried is no new experiment
+        plans = [
+            {**PLAN, "base": names[at % len(names)], "change": f"add a missing part, way {way}"} for at, way in enumerate(ways)
+        ]
         return "\n".join(map(json.dumps, plans))
     if "You improve the instruction" in system:
         return "instruction: share the outer loop among cores and keep what is loaded close"

@@ -70,7 +70,7 @@ def test_a_refused_step_is_kept_as_risk_and_what_opened_it_requires_it(tmp_path:
         (0, "alpha", "incorrect")
     ]
     cards = {card.tags[0]: card for card in found.cards}
-    assert cards["beta"].relations.requires == ("alpha",)
+    assert cards["beta"].relations.requires == ("alpha=1",)
     assert cards["alpha"].relations.requires == ()
     assert any("came out incorrect: element 0 is wrong" in text for text in cards["alpha"].failures)
     assert cards["gamma"].relations.requires == ()
@@ -80,7 +80,7 @@ def test_a_step_that_works_only_after_another_says_so_in_its_card(tmp_path: Path
     judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
     found = mined(tmp_path, judge, ["alpha", "beta"])
     trips = {trip.number: trip for trip in found.trips}
-    assert trips[1].needed == ("alpha",)
+    assert trips[1].needed == ("alpha=1",)
     assert trips[1].verified
     assert trips[2].needed == ()
 
@@ -94,13 +94,13 @@ def test_a_step_that_pays_only_after_others_requires_them(tmp_path: Path) -> Non
 
     found = mined(tmp_path, ScriptedJudge(speed), ["warps", "rows", "columns"], sibling=True)
     (trip,) = [trip for trip in found.trips if trip.number == 1]
-    assert sorted(trip.needed) == ["columns", "rows"]
+    assert sorted(trip.needed) == ["columns=1", "rows=1"]
     assert trip.own is not None
     assert trip.own.effect is not None
     assert trip.own.effect.point == pytest.approx(1.5)
     assert trip.verified, "on the sibling too, with both put in first"
     (card,) = [card for card in found.cards if card.tags[0] == "warps"]
-    assert sorted(card.relations.requires) == ["columns", "rows"]
+    assert sorted(card.relations.requires) == ["columns=1", "rows=1"]
 
 
 def test_a_card_that_alone_is_not_enough_is_not_verified(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_cards_enter_a_library_with_their_evidence_and_relations(tmp_path: Path)
         names = {card.name for card in found.cards}
         assert set(report.cards.added) == names
         card = library.get("toy_kernel_beta")
-        assert card.relations.requires == ("alpha",)
+        assert card.relations.requires == ("alpha=1",)
         assert card.relations.provides == ("beta=1",)
         assert {trial.kind for trial in library.evidence.trials(card.name)} == {"round trip"}
 

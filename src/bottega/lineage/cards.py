@@ -81,9 +81,10 @@ def finished_card(
         if at_place
         else f"not timed in {kernel}: shown to be right only"
     )
+    effect += f", {step.whole.text} in the whole kernel" if step.whole else ""
     effect += f". Done again from this card: {trip.text}."
     state = "verified" if trip.verified else "not verified"
-    claimed = at_place.point if at_place else None
+    claimed = step.whole.point if step.whole else at_place.point if at_place else None
     return replace(
         card,
         effect=one_line(effect, LONGEST),

@@ -5,6 +5,7 @@ A run that was killed is started again by the same command, walks the same way, 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,6 +49,13 @@ class LineageJournal:
             for listener in self.listeners:
                 listener(key, record)
         return self._done[key]
+
+    def renew(self, key: str, made: Record) -> None:
+        """What is concluded from other records: told again where it has become something else, because the rules for it are newer."""
+        known = {name: value for name, value in self._done.get(key, {}).items() if name not in ("key", "at")}
+        if known != json.loads(json.dumps(made)):
+            self._done.pop(key, None)
+            self.once(key, lambda: made)
 
     def begin(self, terms: Record) -> None:
         """Raises `UsageError` where the folder holds a run of something else."""

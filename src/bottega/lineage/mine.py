@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bottega.lineage.measured import measured_conditions
 from bottega.lineage.relations import PairAttempt, learned
 from bottega.lineage.round_trip import Redoer, RoundTrip, Sibling, round_trip, tried_pairs
 from bottega.lineage.rule import Rule
-from bottega.lineage.step import Step
+from bottega.lineage.step import Effect, Step
 from bottega.lineage.walk import Lineage, Proposer, walk_back
 
 CARDS, PLAIN = "cards.jsonl", "plain.py"
@@ -72,7 +72,8 @@ def mine(
         journal.once(f"step/{step.number}", lambda: {"step": step.to_json()})
 
     lineage = walk_back(judged, task, expert.source, propose, rules, limits.steps, keep)
-    journal.once("walked", lambda: _walked(lineage))
+    lineage = replace(lineage, steps=tuple(_in_the_whole(judged, expert, rules, step) for step in lineage.steps))
+    journal.renew("walked", _walked(lineage))
     if sibling is not None:
         sibling = Sibling(sibling.task, sibling.plain or lineage.plain)
         beside = judged.verdict(sibling.task, sibling.plain)
@@ -84,12 +85,12 @@ def mine(
     cards = first_cards(lineage, rules, expert.name, expert.language)
 
     def keep_trip(trip: RoundTrip) -> RoundTrip:
-        journal.once(f"trip/{trip.number}", lambda: {"trip": trip.to_json()})
+        journal.renew(f"trip/{trip.number}", {"trip": trip.to_json()})
         return trip
 
     trips = round_trip(judged, redo, lineage.steps, cards, task, lineage.plain, sibling, keep_trip)
     pairs = tried_pairs(judged, redo, lineage.steps, cards, trips, task, lineage.plain, limits.pairs)
-    journal.once("pairs", lambda: {"pairs": [asdict(pair) for pair in pairs]})
+    journal.renew("pairs", {"pairs": [asdict(pair) for pair in pairs]})
     relations = learned(lineage.steps, {trip.number: trip.needed for trip in trips}, pairs)
     steps = {step.number: step for step in lineage.steps}
     tasks = {False: task, **({True: sibling.task} if sibling else {})}
@@ -117,13 +118,28 @@ def mine(
     write(journal.folder / CARDS, "".join(f"{line}\n" for line in lines))
     write(journal.folder / PLAIN, lineage.plain)
     kept = tuple(card for card, trip in zip(finished, trips) if worth_a_card(steps[trip.number]))
-    journal.once("ended", lambda: {"cards": [card.name for card in kept], "verified": sum(trip.verified for trip in trips)})
+    journal.renew("ended", {"cards": [card.name for card in kept], "verified": sum(trip.verified for trip in trips)})
     return Mined(lineage, tuple(trips), tuple(pairs), kept)
+
+
+def _in_the_whole(judged: JudgedKernels, expert: Expert, rules: Sequence[Rule], step: Step) -> Step:
+    """A step that lost at its place, taken alone out of the whole kernel: more stages lose where the warps that they go with are gone."""
+    rule = next((rule for rule in rules if rule.technique.name == step.feature), None)
+    if rule is None or not _lost(step.attempt.effect):
+        return step
+    same = (edit for edit in rule.undo(expert.source) if (edit.value, edit.where) == (step.attempt.value, step.attempt.where))
+    edit = next(same, None)
+    attempt = judged.undone(expert.task, expert.source, step.feature, edit) if edit is not None else None
+    return replace(step, whole=attempt.effect) if attempt is not None else step
+
+
+def _lost(effect: Effect | None) -> bool:
+    return effect is not None and effect.kind == "loss"
 
 
 def worth_a_card(step: Step) -> bool:
     """Not where the kernel was surely faster without it: the expert's own mistake is told in the report, and taught to no one."""
-    return step.attempt.effect is None or step.attempt.effect.kind != "loss"
+    return step.gained or not _lost(step.attempt.effect)
 
 
 def _walked(lineage: Lineage) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bottega.core.skill import Relations
 from bottega.lineage.step import Attempt, Step
+from bottega.skills.relations import feature_name, names_of
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,19 @@ class PairAttempt:
 
 
 def learned(steps: Sequence[Step], needed: dict[int, tuple[str, ...]], pairs: Sequence[PairAttempt]) -> dict[int, Relations]:
-    """For each step's number. `needed`: features that had to be put in before it could be put in again."""
+    """For each step's number. `needed`: what had to be put in, with its value, before it could be put in again."""
     conflicts = {(pair.first, pair.second) for pair in pairs if pair.conflict}
     conflicts |= {(second, first) for first, second in conflicts}
     found = {}
     for step in steps:
         own = step.feature
-        requires = [name for name in (*step.opened, *needed.get(step.number, ())) if name != own]
+        before = needed.get(step.number, ())
+        opened = [name for name in step.opened if name not in names_of(before)]
+        requires = [name for name in (*opened, *before) if feature_name(name) != own]
         against = [other for one, other in sorted(conflicts) if one == own and other != own]
         found[step.number] = Relations(
             tuple(dict.fromkeys(requires)),
             (step.provided[:120],),
-            tuple(name for name in dict.fromkeys(against) if name not in requires),
+            tuple(name for name in dict.fromkeys(against) if name not in names_of(requires)),
         )
     return found

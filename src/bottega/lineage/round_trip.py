@@ -1,8 +1,8 @@
 """The round trip: is the card enough? Its step is done again by a fresh attempt that gets the card and a plain kernel, and nothing else.
 
-First on the plain end of the walk, where every other optimisation is gone too. Where that fails, or loses what the step gained at its place (more
-warps pay with large tiles only), with the cards of earlier steps put in first, which tells what the card requires. Then on a sibling task with a
-plain kernel of its own. A card whose step cannot be redone is not verified.
+First on the plain end of the walk, where every other optimisation is gone too. Where that fails, or does not gain what the step gained at its place
+(more warps pay with large tiles only), with the cards of earlier steps put in first, which tells what the card requires. Then on a sibling task with
+a plain kernel of its own. A card whose step cannot be redone is not verified.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RoundTrip:
     own: Attempt | None
     """On the plain kernel; None where the card found no place in it."""
     needed: tuple[str, ...] = ()
-    """Features that were put in first."""
+    """What was put in first, each with its value."""
     sibling: Attempt | None = None
     asked_sibling: bool = False
 
@@ -129,20 +129,17 @@ def round_trip(
     sibling: Sibling | None,
     on_trip: Callable[[RoundTrip], RoundTrip] = lambda trip: trip,
 ) -> list[RoundTrip]:
-    """Cards in the forward order: the last that was taken out is the first that is put in."""
+    """Cards in the forward order: the last that was taken out is the first that is put in. Each alone, then those that need others behind them."""
     found: list[RoundTrip] = []
-    alone: dict[int, Attempt] = {}
+    first = {step.number: redone(judged, redo, cards[step.number], task, plain) for step in reversed(steps)}
+    alone = {number: own for number, own in first.items() if own is not None and _holds(own)}
     for step in reversed(steps):
-        card = cards[step.number]
-        own = redone(judged, redo, card, task, plain)
-        needed: tuple[str, ...] = ()
-        if own is not None and own.correct and not _lost_alone(step, own):
-            alone[step.number] = own
-        elif own is not None and own.correct:
-            own, needed = _after_several(judged, redo, step, cards, task, plain, steps, alone, own)
-        else:
+        card, own, needed = cards[step.number], first[step.number], tuple[str, ...]()
+        if own is None or not own.correct:
             own, needed = _after_another(judged, redo, card, task, plain, steps, alone, own)
-        there = _on_sibling(judged, redo, card, sibling, [cards[each.number] for each in steps if each.feature in needed])
+        elif step.gained and not _gains(own):
+            own, needed = _after_several(judged, redo, step, cards, task, plain, steps, alone, own)
+        there = _on_sibling(judged, redo, card, sibling, [cards[each.number] for each in steps if each.provided in needed])
         found.append(on_trip(RoundTrip(step.number, own, needed, there, sibling is not None)))
     return found
 
@@ -176,14 +173,12 @@ def _after_another(
     for number, first in sorted(alone.items()):
         attempt = redone(judged, redo, card, task, first.source)
         if attempt is not None and attempt.correct:
-            return attempt, (next(step.feature for step in steps if step.number == number),)
+            return attempt, (next(step.provided for step in steps if step.number == number),)
     return failed, ()
 
 
-def _lost_alone(step: Step, alone: Attempt) -> bool:
-    """It gained at its place among the others, and surely loses without them."""
-    at_place = step.attempt.effect
-    return at_place is not None and at_place.kind == "gain" and alone.effect is not None and alone.effect.kind == "loss"
+def _gains(attempt: Attempt) -> bool:
+    return attempt.correct and attempt.effect is not None and attempt.effect.kind == "gain"
 
 
 def _after_several(
@@ -195,23 +190,26 @@ def _after_several(
     plain: str,
     steps: Sequence[Step],
     alone: dict[int, Attempt],
-    lost: Attempt,
+    alone_it: Attempt,
 ) -> tuple[Attempt, tuple[str, ...]]:
-    """With others in the plain kernel, those that gain most alone first, one more each time until the step loses no longer."""
-    features = {each.number: each.feature for each in steps}
+    """With others in the plain kernel, those that gain most alone first, one more each time until the step gains too. Where it never does, the first
+    time that it did not lose."""
+    provided = {each.number: each.provided for each in steps}
     gains = [
         (each.effect.point, number) for number, each in alone.items() if each.effect is not None and each.effect.kind == "gain"
     ]
-    source, needed = plain, tuple[str, ...]()
+    source, needed, held = plain, tuple[str, ...](), (alone_it, tuple[str, ...]())
     for _, number in sorted(gains, reverse=True)[:MOST_BEFORE]:
         first = redone(judged, redo, cards[number], task, source)
         if first is None or not first.correct:
             continue
-        source, needed = first.source, (*needed, features[number])
+        source, needed = first.source, (*needed, provided[number])
         attempt = redone(judged, redo, cards[step.number], task, source)
-        if attempt is not None and _holds(attempt):
-            return attempt, tuple(dict.fromkeys(needed))
-    return lost, ()
+        if attempt is not None and _gains(attempt):
+            return attempt, needed
+        if attempt is not None and _holds(attempt) and not _holds(held[0]):
+            held = attempt, needed
+    return held
 
 
 def tried_pairs(

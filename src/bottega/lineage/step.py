@@ -78,6 +78,12 @@ class Step:
     """Features that could not be taken out before this step, and could be after it."""
     text: dict[str, Any] | None = None
     """What a model said of it as card fields; None for a step of a rule."""
+    whole: Effect | None = None
+    """In the whole expert kernel, where it lost at its place: others that it goes with had been taken out before it."""
+
+    @property
+    def gained(self) -> bool:
+        return any(effect is not None and effect.kind == "gain" for effect in (self.attempt.effect, self.whole))
 
     @property
     def feature(self) -> str:
@@ -98,8 +104,11 @@ class Step:
             "before": self.before,
             "opened": list(self.opened),
             "text": self.text,
+            "whole": asdict(self.whole) if self.whole else None,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Step:
-        return cls(data["number"], Attempt.from_json(data["attempt"]), data["before"], tuple(data["opened"]), data["text"])
+        whole = Effect(**data["whole"]) if data.get("whole") else None
+        attempt = Attempt.from_json(data["attempt"])
+        return cls(data["number"], attempt, data["before"], tuple(data["opened"]), data["text"], whole)

@@ -12,6 +12,13 @@ def feature_name(feature: str) -> str:
     return feature.partition("=")[0]
 
 
+def place_of(feature: str) -> str:
+    """`tile=BLOCK_M` of `tile=BLOCK_M=128`, `num_warps` of `num_warps=8`: what a kernel can have once."""
+    name, _, value = feature.partition("=")
+    place, found, _ = value.partition("=")
+    return f"{name}={place}" if found and place.isidentifier() else name
+
+
 def names_of(features: Iterable[str]) -> set[str]:
     return {feature_name(feature) for feature in features}
 
@@ -56,11 +63,14 @@ def _waiting(skill: Skill, left: Sequence[Skill]) -> bool:
 
 
 def compatible(skills: Sequence[Skill], most: int) -> list[Skill]:
-    """The first so many cards without those that conflict with a better one."""
-    taken: list[Skill] = []
+    """The first so many cards without those that conflict with a better one, or that bring only what better ones bring: of several kernels that
+    were mined, each has a card for the same step."""
+    taken, there = list[Skill](), set[str]()
     for skill in skills:
-        if len(taken) < most and not any(conflicting(skill, other) for other in taken):
+        brought = {place_of(feature) for feature in skill.relations.provides}
+        if len(taken) < most and not (brought and brought <= there) and not any(conflicting(skill, other) for other in taken):
             taken.append(skill)
+            there |= brought
     return taken
 
 

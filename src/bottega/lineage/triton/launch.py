@@ -68,7 +68,11 @@ def _numbers(found: TritonText, names: re.Pattern[str]) -> Iterator[Site]:
 
 
 def number_rule(technique: Technique, names: re.Pattern[str], plain: int) -> Rule:
-    """A compile-time number that the host chooses; plain kernels have a small one."""
+    """A compile-time number that the host chooses; plain kernels have a small one.
+
+    Put in, it raises a smaller number of the same name, and no other: twice the rows of a tile is not its depth too. A kernel that has no such
+    name has its own ones raised.
+    """
 
     def undo(found: TritonText) -> Iterator[Change]:
         for name, value, rewritten in _numbers(found, names):
@@ -77,9 +81,10 @@ def number_rule(technique: Technique, names: re.Pattern[str], plain: int) -> Rul
 
     def redo(found: TritonText, value: str) -> Iterator[Change]:
         wanted, _, count = value.partition("=")
-        sites = [each for each in _numbers(found, names) if isinstance(each[1], ast.Constant) and each[1].value == plain]
-        for name, _, rewritten in sorted(sites, key=lambda each: each[0] != wanted):
-            yield [rewritten(ast.Constant(int(count)))], name, value
+        sites = [each for each in _numbers(found, names) if isinstance(each[1], ast.Constant) and type(each[1].value) is int]
+        for name, number, rewritten in [each for each in sites if each[0] == wanted] or sites:
+            if isinstance(number, ast.Constant) and number.value < int(count):
+                yield [rewritten(ast.Constant(int(count)))], name, value
 
     return triton_rule(technique, undo, redo)
 
