@@ -1,14 +1,14 @@
 """Does RL help a model that is right on some of its answers? From one cold start: RL, RL with shuffled advantages, fine-tuning on own right answers,
 and on the compiler's, each for as many seconds; then all of them on tasks of kinds that nobody was taught.
 
-Tasks are kept of which a tenth to nine tenths of the samples are right (`select`); while it learns, those that leave that band give way
-(`rollout.band`), and groups without a signal are replaced. Stages, because a GPU may be lent for minutes: every arm stops at its time with a
-checkpoint, and the same call goes on. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
+Of the tasks for which `repair.py draw` drew samples those are kept of which a tenth to nine tenths are right (`select`); while it learns, those that
+leave that band give way (`rollout.band`), and groups without a signal are replaced. Stages, because a GPU may be lent for minutes: every arm stops
+at its time with a checkpoint, and the same call goes on. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
 
-    PYTHONPATH=src python3 benchmarks/edge_rl.py select edge --skip 1000 --model local:edge/cold/model
+    PYTHONPATH=src python3 benchmarks/edge_rl.py select edge
     PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge rl --seconds 240
     PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge shuffled --seconds 240
-    PYTHONPATH=src python3 benchmarks/edge_rl.py answer edge rl
+    PYTHONPATH=src python3 benchmarks/edge_rl.py answer edge cold rl shuffled
     PYTHONPATH=src python3 benchmarks/edge_rl.py report edge
 """
 
@@ -49,7 +49,7 @@ from edge_data import (
     split_of,
 )
 from figure import Device, Workers
-from repair import COLD, LONGEST_ANSWER, Limit, Model, Seconds, Skip
+from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds
 
 from bottega.bench.bootstrap import Draws
 from bottega.core.event import Measured
@@ -90,29 +90,11 @@ Arm = Annotated[str, typer.Argument(help=f"{', '.join(ARMS)} or {SFT}")]
 
 
 @app.command()
-def select(
-    folder: Folder,
-    model: Model = f"local:edge/{COLD}/model",
-    device: Device = "cuda",
-    samples: int = 8,
-    limit: Limit = 300,
-    skip: Skip = 0,
-    workers: Workers = 12,
-    seconds: Seconds = 150.0,
-    tokens: Tokens = LONGEST_ANSWER,
-    processes: Processes = 12,
-) -> None:
-    """Sample every task and keep those at the edge, as files that `data.tasks` takes."""
-    tasks = split_of(folder, False, limit, skip)
-    by_task, path = {row["task"]: row for row in tasks}, folder / "select.jsonl"
-    if not path.exists():
-        asked = [Asked(row, row["prompt"], 1.0, number) for row in tasks for number in range(samples)]
-        with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-            write_rows(path, answered(model, device, asked, tokens, pool))
-    drawn = rows_of(path)
-    verdicts = judge_answers(folder, drawn, by_task, device, workers, seconds)
+def select(folder: Folder, round: Round = 1) -> None:
+    """Keep those tasks of which `repair.py draw` found some samples right and some wrong, as files that `data.tasks` takes."""
+    by_task, verdicts = {row["task"]: row for row in split_of(folder, False)}, known_verdicts(folder)
     shares: dict[str, list[bool]] = {}
-    for row in drawn:
+    for row in rows_of(folder / f"draws-{round}.jsonl"):
         if (right := is_right(row, verdicts)) is not None:
             shares.setdefault(row["task"], []).append(right)
     kept = [task for task, found in shares.items() if BAND[0] <= sum(found) / len(found) <= BAND[1]]
@@ -204,8 +186,7 @@ def _by_compiler(folder: Path, model: str, device: str, late: Callable[[], bool]
 @app.command()
 def answer(
     folder: Folder,
-    name: Annotated[str, typer.Argument(help="Of the arm, or of whatever --model is called.")],
-    model: Model = "",
+    names: Annotated[list[str], typer.Argument(help="Of the arms, and of the cold start's folder.")],
     device: Device = "cuda",
     samples: Annotated[int, typer.Option(min=0, help="At temperature 1, beside the greedy one.")] = 4,
     limit: Limit = 240,
@@ -215,16 +196,17 @@ def answer(
     processes: Processes = 12,
     isolated: Annotated[bool, typer.Option("--isolated", help="Judge the greedy answers again, with isolation.")] = False,
 ) -> None:
-    """Answer the tasks that are set aside, and have the answers judged."""
+    """Answer the tasks that are set aside, and have all arms' answers to a task judged together."""
     tasks = split_of(folder, True, limit)
-    by_task, path = {row["task"]: row for row in tasks}, folder / f"answers-{name}.jsonl"
     asked = [Asked(row, row["prompt"], float(number > 0), number) for row in tasks for number in range(samples + 1)]
-    if not path.exists():
-        with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-            found = answered(model or f"local:{folder / name / 'model'}", device, asked, tokens, pool)
-        write_rows(path, [{**row, "sample": one.seed} for row, one in zip(found, asked)])
-    chosen = [row for row in rows_of(path) if not isolated or not row["sample"]]
-    judge_answers(folder, chosen, by_task, device, workers, seconds, isolated)
+    paths = {name: folder / f"answers-{name}.jsonl" for name in names}
+    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
+        for name, path in paths.items():
+            if not path.exists():
+                found = answered(f"local:{folder / name / 'model'}", device, asked, tokens, pool)
+                write_rows(path, [{**row, "sample": one.seed} for row, one in zip(found, asked)])
+    chosen = [row for path in paths.values() for row in rows_of(path) if not isolated or not row["sample"]]
+    judge_answers(folder, chosen, {row["task"]: row for row in tasks}, device, workers, seconds, isolated)
     print("\n".join(table(_judged(folder, isolated))))
 
 

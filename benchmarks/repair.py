@@ -90,22 +90,26 @@ def draw(
     device: Device = "cuda",
     limit: Limit = 1000,
     skip: Skip = 0,
+    samples: Annotated[int, typer.Option(min=1, help="Of each task.")] = 6,
     temperature: float = 1.0,
     workers: Workers = 12,
     seconds: Seconds = 150.0,
     tokens: Tokens = LONGEST_ANSWER,
     processes: Processes = 12,
 ) -> None:
-    """One answer to each task to learn from, judged; of the wrong ones rows are made."""
+    """Answers to each task to learn from, judged; of the wrong ones rows are made, of every text once."""
     tasks = split_of(folder, False, limit, skip)
     by_task, path = {row["task"]: row for row in tasks}, folder / f"draws-{round}.jsonl"
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         if not path.exists():
-            asked = [Asked(row, row["prompt"], temperature, round) for row in tasks]
+            asked = [
+                Asked(row, row["prompt"], temperature, 1000 * round + number) for row in tasks for number in range(samples)
+            ]
             write_rows(path, answered(model, device, asked, tokens, pool))
         drawn = rows_of(path)
         verdicts = judge_answers(folder, drawn, by_task, device, workers, seconds)
-        wrong = [row for row in drawn if is_right(row, verdicts) is False and can_be_mended(row, by_task[row["task"]])]
+        distinct = {(row["task"], row["text"]): row for row in drawn}.values()
+        wrong = [row for row in distinct if is_right(row, verdicts) is False and can_be_mended(row, by_task[row["task"]])]
         past = [[turn_of(row, verdicts)] for row in wrong]
         prompts = pool.map(later_prompt, [by_task[row["task"]] for row in wrong], past, chunksize=8)
         repairs = [

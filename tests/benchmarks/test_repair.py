@@ -205,9 +205,10 @@ def test_evaluating_and_selecting_go_from_tasks_to_tables(
     repair.evaluate(tmp_path, "taught", processes=1, answers=2, limit=0)
     assert "| taught | 3 | 2 | 33% | 100% | +66.7" in capsys.readouterr().out
     repair.report(tmp_path)
-    repair.draw(tmp_path, processes=1, skip=0)
-    assert "round 1: 0 of 3 right, 3 repairs" in capsys.readouterr().out
+    repair.draw(tmp_path, processes=1, skip=0, samples=2)
+    assert "round 1: 1 of 6 right, 3 repairs" in capsys.readouterr().out
     assert all("off by one" in line for line in (tmp_path / "repairs-1.jsonl").read_text().splitlines())
-    edge_rl.select(tmp_path, samples=2, processes=1)
+    monkeypatch.setattr(edge_rl, "known_verdicts", lambda folder: judged(folder, [], [row["task"] for row in rows]))
+    edge_rl.select(tmp_path)
     assert "of 3 tasks 1 are kept; 0 were always right, 2 never" in capsys.readouterr().out
     assert len(list((tmp_path / edge_rl.KEPT).iterdir())) == 1
