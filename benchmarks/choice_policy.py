@@ -46,6 +46,7 @@ WORST = -0.7
 """Log of the gain of an option that is much slower, or wrong: how much slower it is teaches nothing."""
 BATCH, AT_ONCE, LONGEST = 16, 8, 1536
 ROWS = "rows.jsonl"
+FACTS = ("task", "name", "family", "dtype", "structure")
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Folder = Annotated[Path, typer.Argument(help="Where rows and picks are kept.")]
@@ -71,11 +72,7 @@ def rows(
 
 def asked(task: SweepTask, row: Row, split: str) -> Row:
     """Prompt, options, and the log of what each gains; the rule is the first option."""
-    graph, places = recorded(task.source), places_of(task)
-    given = WriterInput(
-        task.task, "triton", DeviceFacts("cuda", "NVIDIA H200", "sm_90", 132, 0.0), callgraph=graph if graph.calls else None
-    )
-    prompt = messages(given, Prompts("terse"))
+    places = places_of(task)
     options, gains = [RULE], [0.0]
     for variant in row["variants"]:
         place = places.get(variant["place"])
@@ -83,9 +80,23 @@ def asked(task: SweepTask, row: Row, split: str) -> Row:
         name = place.function if place else variant["place"].split(" ")[0]
         options.append(f"{name}{' (' + sizes + ')' if sizes else ''}: {variant['label']}")
         gains.append(max(WORST, math.log(row["rule_ms"] / variant["ms"])) if variant["ms"] else WORST)
-    content = prompt[-1].content.rstrip() + f"\n\n{task.dtype}\n" + "\n".join(options) + "\nFastest:"
-    facts = {key: row[key] for key in ("task", "name", "family", "dtype", "structure", "gain")}
-    return {**facts, "held_out": is_held_out(row, split), "prompt": content, "options": options, "gains": gains}
+    facts = {key: row[key] for key in (*FACTS, "gain")}
+    return {
+        **facts,
+        "held_out": is_held_out(row, split),
+        "prompt": prompt_text(task, options),
+        "options": options,
+        "gains": gains,
+    }
+
+
+def prompt_text(task: SweepTask, options: Sequence[str]) -> str:
+    graph = recorded(task.source)
+    given = WriterInput(
+        task.task, "triton", DeviceFacts("cuda", "NVIDIA H200", "sm_90", 132, 0.0), callgraph=graph if graph.calls else None
+    )
+    written = messages(given, Prompts("terse"))[-1].content.rstrip()
+    return f"{written}\n\n{task.dtype}\n" + "\n".join(options) + "\nFastest:"
 
 
 # learning
@@ -222,7 +233,9 @@ def table(every: Sequence[Row], picks: Sequence[Row]) -> Iterable[str]:
         "oracle (by a second pairing)": {task: [math.log(max(1.0, row["gain"]))] for task, row in held.items()},
         "an option at random": {task: [sum(row["gains"]) / len(row["gains"])] for task, row in held.items()},
     }
-    for one in picks:
+    controls = [{**row["controls"], "task": task} for task, row in held.items() if "controls" in row]
+    chosen = [{"task": one["task"], "way": way, "pick": pick} for one in controls for way, pick in one.items() if way != "task"]
+    for one in [*chosen, *picks]:
         if one["task"] in held:
             ways.setdefault(one["way"], {}).setdefault(one["task"], []).append(held[one["task"]]["gains"][one["pick"]])
     yield "| who chose | tasks | over the rule | float32 | bfloat16 | built-in | other than the rule's |"
@@ -237,8 +250,9 @@ def table(every: Sequence[Row], picks: Sequence[Row]) -> Iterable[str]:
         means = " | ".join(f"{geometric_mean(cell):.3f}" if cell else "" for cell in cells)
         other = sum(gain != 1.0 for gain in gained[way].values())
         yield f"| {way} | {len(gained[way])} | {ends(list(gained[way].values()))} | {means} | {other} |"
-    for way, control in (("gradient", "imitation"), ("gradient", "shuffled"), ("gradient", BEFORE), ("imitation", BEFORE)):
-        if way in gained and control in gained:
+    others = dict.fromkeys(one["way"] for one in chosen)
+    for way, control in ((way, control) for way in WAYS[:2] for control in ("imitation", "shuffled", BEFORE, *others)):
+        if way != control and way in gained and control in gained:
             both = [gained[way][task] / gained[control][task] for task in gained[way] if task in gained[control]]
             yield f"{way} over {control}: {ends(both)}"
 

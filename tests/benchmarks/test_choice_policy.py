@@ -42,7 +42,10 @@ def test_picks_are_compared_on_tasks_that_are_set_aside() -> None:
     picks = [
         {"task": f"{n}", "way": way, "pick": pick, "seed": 0} for n in range(6) for way, pick in (("gradient", 1), (BEFORE, 0))
     ]
+    for row in every:
+        row["controls"] = {"BM25": 0}
     lines = list(table(every, picks))
+    assert any(line.startswith("gradient over BM25: 1.200") for line in lines)
     assert any(line.startswith("| gradient | 4 | 1.200 [1.200, 1.200]") for line in lines)
     assert any(line.startswith(f"gradient over {BEFORE}: 1.200") for line in lines)
 
