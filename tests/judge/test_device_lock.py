@@ -287,3 +287,19 @@ def test_a_device_that_is_held_for_ever_is_waited_for_with_a_word(hold, tmp_path
     waiting.join(60)
     assert not waiting.is_alive()
     assert f"process {stranger.process.pid} (" in words
+
+
+def test_a_device_that_goes_from_hand_to_hand_is_waited_for_in_silence(hold, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("bottega.judge.device_lock.WORD_SECONDS", 0.4)
+    stranger, other = hold("exclusive"), Lease(open_lease("cpu"))
+    assert stranger.said(60) == "held"
+    waiting = threading.Thread(target=lambda: Lease(open_lease("cpu")).enter())
+    waiting.start()
+    for _ in range(15):
+        time.sleep(0.1)
+        other._stamp(8)  # somebody got it
+    assert "waited" not in capsys.readouterr().err
+    stranger.release()
+    waiting.join(60)
+    assert not waiting.is_alive()

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from bottega.core.errors import JudgeError
@@ -34,8 +35,11 @@ MOST_SECONDS_OF_TIMERS = 5.0
 """Timers that arrive while sharers have been kept out for longer than this queue behind them."""
 LONG_SECONDS = 0.03
 """As long as a timer may wait for a process that shares the device."""
+_ENTERED, _TAKEN = 0, 8
+"""Where the entry lock's file says when a sharer last got in, and when anybody last got the device."""
 WORD_SECONDS = 10.0
-"""A process that has waited for so long prints a warning, and again when it has waited for four times as long."""
+"""A process that has waited for so long, while nobody got in, prints a warning, and again when it has waited for four times as long. On a busy
+device, which goes from hand to hand, waiting is no sign that anything hangs."""
 
 
 def lease_folder() -> Path:
@@ -87,7 +91,7 @@ class Lease:
     def _lock(self, descriptor: int, how: int) -> None:
         self.waiting = True
         try:
-            _lock(descriptor, how)
+            _lock(descriptor, how, partial(self._stamped, _TAKEN))
         finally:
             self.waiting = False
 
@@ -115,6 +119,7 @@ class Lease:
         self._announce_timer()
         try:
             self._lock(self._device_lock, fcntl.LOCK_EX)
+            self._stamp(_TAKEN)
             try:
                 yield
             finally:
@@ -140,7 +145,8 @@ class Lease:
                 self._lock(self._device_lock, fcntl.LOCK_SH)
             finally:
                 _unlock(self._timers_lock)
-            os.pwrite(self._entry_lock, struct.pack("d", time.monotonic()), 0)
+            self._stamp(_ENTERED)
+            self._stamp(_TAKEN)
         finally:
             _unlock(self._entry_lock)
         self._entered, self._sharing = time.monotonic(), True
@@ -182,8 +188,15 @@ class Lease:
             _unlock(self._entry_lock)
 
     def _last_entry(self) -> float:
-        """When a sharer last got in, by the monotonic clock of this machine; 0 when none is known."""
-        written = os.pread(self._entry_lock, 8, 0)
+        """When a sharer last got in; 0 when none is known."""
+        return self._stamped(_ENTERED)
+
+    def _stamp(self, place: int) -> None:
+        os.pwrite(self._entry_lock, struct.pack("d", time.monotonic()), place)
+
+    def _stamped(self, place: int) -> float:
+        """By the monotonic clock of this machine."""
+        written = os.pread(self._entry_lock, 8, place)
         seconds = struct.unpack("d", written)[0] if len(written) == 8 else 0.0
         return float(seconds) if seconds <= time.monotonic() else 0.0
 
@@ -192,14 +205,14 @@ def _unlock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _lock(descriptor: int, how: int) -> None:
+def _lock(descriptor: int, how: int, taken: Callable[[], float]) -> None:
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         return
     except BlockingIOError:
         pass
     done = threading.Event()
-    watch = threading.Thread(target=_warn_while_waiting, args=(descriptor, done), daemon=True)
+    watch = threading.Thread(target=_warn_while_waiting, args=(descriptor, done, taken), daemon=True)
     watch.start()
     try:
         fcntl.flock(descriptor, how)
@@ -208,16 +221,19 @@ def _lock(descriptor: int, how: int) -> None:
         watch.join()
 
 
-def _warn_while_waiting(descriptor: int, done: threading.Event) -> None:
-    waited = more = WORD_SECONDS
-    while not done.wait(more):
+def _warn_while_waiting(descriptor: int, done: threading.Event, taken: Callable[[], float]) -> None:
+    begun, due = time.monotonic(), WORD_SECONDS
+    while not done.wait(max(0.01, max(begun + due, taken() + WORD_SECONDS) - time.monotonic())):
+        waited = time.monotonic() - begun
+        if waited < due or time.monotonic() - taken() < WORD_SECONDS:
+            continue
         who = ", ".join(holders(descriptor)) or "a process that cannot be seen from here"
         print(
             f"bottega: has waited {waited:.0f} s for the device, which {who} holds; end it if it hangs",
             file=sys.stderr,
             flush=True,
         )
-        waited, more = 4 * waited, 3 * waited
+        due = 4 * waited
 
 
 def holders(descriptor: int) -> list[str]:

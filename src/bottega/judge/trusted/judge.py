@@ -50,8 +50,8 @@ class TrustedJudge:
         timed: bool = True,
         require_sandbox: bool = False,
     ) -> None:
-        """`timed`: false where only right or wrong is asked, which nobody then waits for the device for. `require_sandbox`: for kernels that are not our own. The machine and others' verdicts are safe from them then; what they say of
-        themselves is not."""
+        """`timed`: false where only right or wrong is asked; nobody then waits for the device. `require_sandbox`: for kernels that are not our
+        own. The machine and others' verdicts are safe from them then; what they say of themselves is not."""
         if workers < 1:
             raise UsageError("the trusted judge needs at least one worker")
         if not is_here(device):
