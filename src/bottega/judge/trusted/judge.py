@@ -56,7 +56,9 @@ class TrustedJudge:
             raise UsageError("the trusted judge needs at least one worker")
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
-        self.settings = Settings(device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout, timed=timed)
+        self.settings = Settings(
+            device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout, timed=timed
+        )
         self.workers, self.require_sandbox = workers, require_sandbox
         self.seconds: Counter[str] = Counter()
         """Of all workers together, by what they did."""
