@@ -170,7 +170,8 @@ def test_a_step_that_lost_at_its_place_is_tried_in_the_whole_kernel(tmp_path: Pa
     stages = found.lineage.steps[1]
     assert stages.attempt.effect is not None
     assert stages.whole is not None
-    assert (stages.attempt.effect.kind, stages.whole.point) == ("loss", pytest.approx(1.3))
+    assert stages.attempt.effect.kind == "loss"
+    assert stages.whole.point == pytest.approx(1.3)
     (card,) = [card for card in found.cards if card.tags[0] == "stages"]
     assert card.relations.requires == ("warps=1",)
     assert "1.30x (1.28 to 1.32) in the whole kernel" in card.effect
