@@ -121,29 +121,35 @@ def with_same_verdicts(
 
 
 def compared(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]], budget: str) -> dict[str, tuple[float, Estimate]]:
-    """For each strategy the geometric mean of what is kept, and its paired ratio to plain sampling with the interval over tasks."""
-    tasks = sorted(set.intersection(*(set(by_task) for by_task in runs.values())))
-    most = {task: sum(cost(one, budget) for one in runs[PLAIN][task]) for task in tasks}
-    kept = {name: np.array([kept_by(by_task[task], budget, most[task]) for task in tasks]) for name, by_task in runs.items()}
-    draws = Draws(len(tasks))
-    return {
-        name: (math.exp(float(np.mean(np.log(values)))), draws.geometric_mean(values / kept[PLAIN]))
-        for name, values in kept.items()
-    }
+    """For each strategy the geometric mean of what is kept, and its paired ratio to plain sampling with the interval over tasks: those of both, so
+    that a run which was cut off takes nothing from the others."""
+    found = {}
+    for name, by_task in runs.items():
+        tasks = sorted(set(by_task) & set(runs[PLAIN]))
+        if not tasks:
+            continue
+        most = {task: sum(cost(one, budget) for one in runs[PLAIN][task]) for task in tasks}
+        kept, plain = (np.array([kept_by(of[task], budget, most[task]) for task in tasks]) for of in (by_task, runs[PLAIN]))
+        found[name] = math.exp(float(np.mean(np.log(kept)))), Draws(len(tasks)).geometric_mean(kept / plain)
+    return found
 
 
 def rows(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]]) -> list[str]:
     """As Markdown."""
     found = {budget: compared(runs, budget) for budget in BUDGETS}
     lines = [
-        "| strategy | right | kept at equal kernels | ratio to parallel | at equal tokens | at equal seconds |",
-        "|---|---|---|---|---|---|",
+        "| strategy | tasks | right | kept at equal kernels | ratio to parallel | at equal tokens | at equal seconds |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, by_task in runs.items():
-        every = [attempt for attempts in by_task.values() for attempt in attempts]
+        every, both = [attempt for attempts in by_task.values() for attempt in attempts], len(set(by_task) & set(runs[PLAIN]))
+        if not both:
+            continue
         right = sum(one.verdict is not None and one.verdict.outcome.accepted for one in every)
         ratios = ["—" if name == PLAIN else _interval(found[budget][name][1]) for budget in BUDGETS]
-        lines.append(f"| `{name}` | {right} of {len(every)} | {found['kernels'][name][0]:.2f} | {' | '.join(ratios)} |")
+        lines.append(
+            f"| `{name}` | {both} | {right} of {len(every)} | {found['kernels'][name][0]:.2f} | {' | '.join(ratios)} |"
+        )
     return lines
 
 
