@@ -252,8 +252,9 @@ def _card(line: str) -> Skill:
 
 
 def _promise(step: Step, trip: RoundTrip) -> float:
-    tries = (step.attempt.effect, step.attempt.effect, trip.own and trip.own.effect, trip.sibling and trip.sibling.effect)
-    return sum(max(-STRONGEST, min(STRONGEST, math.log(effect.point))) for effect in tries if effect is not None)
+    tries = (step.attempt, step.attempt, trip.own, trip.sibling)
+    effects = [one.effect for one in tries if one is not None and one.effect is not None]
+    return sum(max(-STRONGEST, min(STRONGEST, math.log(effect.point))) for effect in effects)
 
 
 def _differs(plain: str, card: Skill, beside: Sequence[Skill], language: str) -> bool:

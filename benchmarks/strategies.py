@@ -6,8 +6,8 @@
 `run` is `bottega bench … strategy=X` for each X, with as many kernels for all; run again, it goes on. Each run judges for itself, so that its
 seconds are its own, unless several run `--side-by-side`; for the table the same text has one verdict in all.
 `table` reads the run directories. What counts of a task is what its user would keep: the surest kernel that was found within the budget if it is
-surely faster than eager, else eager itself. All have the same number of kernels at most; tokens and seconds are cut at what plain sampling spent on
-that task. Who ends sooner has spent less.
+surely faster than eager, else eager itself; the last column has the fastest right kernel, by the point. All have the same number of kernels at
+most; tokens and seconds are cut at what plain sampling spent on that task. Who ends sooner has spent less.
 """
 
 from __future__ import annotations
@@ -121,29 +121,48 @@ def with_same_verdicts(
 
 
 def compared(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]], budget: str) -> dict[str, tuple[float, Estimate]]:
-    """For each strategy the geometric mean of what is kept, and its paired ratio to plain sampling with the interval over tasks."""
-    tasks = sorted(set.intersection(*(set(by_task) for by_task in runs.values())))
-    most = {task: sum(cost(one, budget) for one in runs[PLAIN][task]) for task in tasks}
-    kept = {name: np.array([kept_by(by_task[task], budget, most[task]) for task in tasks]) for name, by_task in runs.items()}
-    draws = Draws(len(tasks))
-    return {
-        name: (math.exp(float(np.mean(np.log(values)))), draws.geometric_mean(values / kept[PLAIN]))
-        for name, values in kept.items()
-    }
+    """For each strategy the geometric mean of what is kept, and its paired ratio to plain sampling with the interval over tasks: those of both, so
+    that a run which was cut off takes nothing from the others."""
+    found = {}
+    for name, by_task in runs.items():
+        tasks = sorted(set(by_task) & set(runs[PLAIN]))
+        if not tasks:
+            continue
+        most = {task: sum(cost(one, budget) for one in runs[PLAIN][task]) for task in tasks}
+        kept, plain = (np.array([kept_by(of[task], budget, most[task]) for task in tasks]) for of in (by_task, runs[PLAIN]))
+        found[name] = math.exp(float(np.mean(np.log(kept)))), Draws(len(tasks)).geometric_mean(kept / plain)
+    return found
+
+
+def fastest(attempts: Sequence[BenchAttempt]) -> float | None:
+    """Of the right kernels, by the point and whatever eager's speed is: where a busy machine makes nothing sure, this still tells something."""
+    verdicts = [one.verdict for one in attempts if one.verdict is not None and one.verdict.outcome.accepted]
+    return max((one.speedup[one.baseline].point for one in verdicts if one.baseline in one.speedup), default=None)
+
+
+def by_the_point(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]], name: str) -> Estimate:
+    pairs = [(fastest(runs[name][task]), fastest(runs[PLAIN][task])) for task in sorted(set(runs[name]) & set(runs[PLAIN]))]
+    ratios = np.array([own / plain for own, plain in pairs if own and plain])
+    return Draws(len(ratios)).geometric_mean(ratios) if len(ratios) else Estimate(None, None, None, 0)
 
 
 def rows(runs: Mapping[str, Mapping[str, Sequence[BenchAttempt]]]) -> list[str]:
     """As Markdown."""
     found = {budget: compared(runs, budget) for budget in BUDGETS}
     lines = [
-        "| strategy | right | kept at equal kernels | ratio to parallel | at equal tokens | at equal seconds |",
-        "|---|---|---|---|---|---|",
+        "| strategy | tasks | right | kept at equal kernels | ratio to parallel | at equal tokens | at equal seconds | by the point |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, by_task in runs.items():
-        every = [attempt for attempts in by_task.values() for attempt in attempts]
+        every, both = [attempt for attempts in by_task.values() for attempt in attempts], len(set(by_task) & set(runs[PLAIN]))
+        if not both:
+            continue
         right = sum(one.verdict is not None and one.verdict.outcome.accepted for one in every)
-        ratios = ["—" if name == PLAIN else _interval(found[budget][name][1]) for budget in BUDGETS]
-        lines.append(f"| `{name}` | {right} of {len(every)} | {found['kernels'][name][0]:.2f} | {' | '.join(ratios)} |")
+        estimates = [*(found[budget][name][1] for budget in BUDGETS), by_the_point(runs, name)]
+        ratios = ["—" if name == PLAIN else _interval(one) for one in estimates]
+        lines.append(
+            f"| `{name}` | {both} | {right} of {len(every)} | {found['kernels'][name][0]:.2f} | {' | '.join(ratios)} |"
+        )
     return lines
 
 

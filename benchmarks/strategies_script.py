@@ -1,6 +1,6 @@
 """A scripted model for `strategies.py`: it knows an expert kernel of each task, and writes it with some of its parts left out.
 
-Parts are the OpenMP pragmas of a C++ kernel, and of a Triton kernel what the rules of `bottega lineage` take out of it (tiles, stages, hints, …).
+Parts are what the rules of `bottega lineage` take out of the kernel (threads, tiles, stages, hints, …).
 By itself it leaves out each with probability 0.6, and a quarter of its answers does not compile. Shown a kernel, it keeps that kernel's parts and
 adds each missing one with probability 0.4; advice adds one more. As an agent it has judged what passes check.py. So it is a model that does
 better with feedback, by construction: with it the table says how well each strategy hands feedback on, not whether models use it.
@@ -26,7 +26,6 @@ LEAVING, ADDING, BREAKING = 0.6, 0.4, 0.25
 PLAN = {"base": "", "reference": "", "change": "", "predict": 1.5, "novelty": 3}
 MOST_PLACES = 8
 """Of one rule in a kernel, at most."""
-_PRAGMA = re.compile(r"^ *#pragma omp [^\n]*$", re.M)
 _CODE = re.compile(r"```python\n(.*?)```", re.S)
 _FORWARD = re.compile(r"def forward\(.*?\n\n", re.S)
 
@@ -96,16 +95,6 @@ def _written(expert: ScriptedExpert, seen: set[int] | None, draw: random.Random,
     return source.replace(expert.sound, expert.broken, 1) if draw.random() < BREAKING else source
 
 
-def _with_pragmas(source: str, chosen: Set[int]) -> str:
-    numbers = iter(range(len(_PRAGMA.findall(source))))
-
-    def line(match: re.Match[str]) -> str:
-        number = next(numbers)
-        return f"// {_mark(number, number in chosen)}" + (f"\n{match.group()}" if number in chosen else "")
-
-    return _PRAGMA.sub(line, source)
-
-
 def _with_features(source: str, rules: Sequence[Rule], chosen: Set[int]) -> str:
     """Marks are in a value: comments may be left out where a kernel is shown."""
     for number, rule in enumerate(rules):
@@ -115,7 +104,8 @@ def _with_features(source: str, rules: Sequence[Rule], chosen: Set[int]) -> str:
                 break
             source = edit.source
     marks = "; ".join(_mark(number, number in chosen) for number in range(len(rules)))
-    return source.replace("\n\n\n@triton.jit", f'\n\nPARTS = "{marks}"\n\n\n@triton.jit', 1)
+    before = "\n\n\n@triton.jit" if "@triton.jit" in source else "\n\n\nclass ModelNew"
+    return source.replace(before, f'\n\nPARTS = "{marks}"{before}', 1)
 
 
 def _expert_for(text: str, language: str) -> ScriptedExpert:
@@ -137,11 +127,10 @@ def _experts(language: str) -> tuple[ScriptedExpert, ...]:
 
 
 def _expert(name: str, forward: str, source: str, language: str) -> ScriptedExpert:
-    if language == "cpp":
-        count = len(_PRAGMA.findall(source))
-        pragmas = functools.partial(_with_pragmas, source)
-        return ScriptedExpert(name, forward, count, pragmas, 'extern "C" void', 'broken extern "C" void')
     there = features_found(rules_of(language), source)
     rules = [rule for rule in rules_of(language) if rule.technique.name in there]
     features = functools.partial(_with_features, source, rules)
-    return ScriptedExpert(name, forward, len(rules), features, "tl.program_id(0)", "tl.broken_id(0)")
+    sound, broken = (
+        ("tl.program_id(0)", "tl.broken_id(0)") if language == "triton" else ('extern "C" void', 'broken extern "C" void')
+    )
+    return ScriptedExpert(name, forward, len(rules), features, sound, broken)

@@ -3,11 +3,11 @@
     python benchmarks/with_cards.py lineages/*/cards.jsonl --device cuda --out runs/with_cards
 
 The writer does to a task's plain kernel what one card after the other says, and keeps a step where the judge finds it surely faster; else
-it is taken back. Each kernel that is judged counts, up to `--kernels` of a task beside the plain one. With `cards` it gets those that
-retrieval offers for the task (typed conditions checked, what gained most first and behind what it requires, one for each feature), of those
-that were verified and surely gained something. With `any` it gets the steps of all cards in an order that is drawn: it can do the same, and
-does not know what pays where. What counts of a task is what its user keeps: the last kernel where it is surely faster than eager, else
-eager. Intervals are over tasks. Run again with the same folder, it goes on.
+it is taken back, and tried again after others were kept. Each kernel that is judged counts, up to `--kernels` of a task beside the plain
+one. With `cards` it gets those that retrieval offers for the task (typed conditions checked, what gained most first and behind what it
+requires, one for each feature), of those that were verified and surely gained something. With `any` it gets the steps of all cards in an
+order that is drawn: it can do the same, and does not know what pays where. What counts of a task is what its user keeps: the last kernel
+where it is surely faster than eager, else eager. Intervals are over tasks. Run again with the same folder, it goes on.
 """
 
 from __future__ import annotations
@@ -136,16 +136,22 @@ class Climb:
 
 
 def climb(task: Task, plain: str, cards: Iterable[Skill], language: str, most: int, judge: Judging) -> Climb:
+    """A step that was taken back is tried again after others were kept: tensor cores lose on tiles of 16 by 16, and gain on large ones."""
     redo, kernel, best, spent, steps = by_rules_or_example(rules_of(language)), plain, judge(task, plain), 0, list[str]()
-    for card in cards:
+    left, back = list(cards), list[Skill]()
+    while left and spent < most:
+        card = left.pop(0)
         edit = next(redo(card, task, kernel), None)
-        if spent == most or edit is None or edit.source == kernel:
+        if edit is None or edit.source == kernel:
             continue
         found, spent = judge(task, edit.source), spent + 1
         effect = effect_between(best, found) if found.outcome.accepted else None
         if effect is not None and effect.kind == "gain":
             kernel, best = edit.source, found
             steps.append(card.relations.provides[0])
+            left, back = [*left, *back], []
+        else:
+            back.append(card)
     return Climb(best, spent, tuple(steps))
 
 

@@ -45,8 +45,28 @@ def test_a_dear_strategy_is_cut_at_what_plain_sampling_spent() -> None:
     assert kernels[0] == pytest.approx(4.0) and kernels[1].point == pytest.approx(2.0)
     assert tokens[0] == pytest.approx(1.5) and tokens[1].point == pytest.approx(0.75)
     table = strategies.rows(runs)
-    assert "| `parallel` | 6 of 6 | 2.00 | — | — | — |" in table
-    assert any(row.startswith("| `agent` | 6 of 6 | 4.00 | 2.00 (") and "0.75" in row for row in table)
+    assert "| `parallel` | 3 | 6 of 6 | 2.00 | — | — | — | — |" in table
+    assert any(row.startswith("| `agent` | 3 | 6 of 6 | 4.00 | 2.00 (") and "0.75" in row for row in table)
+
+
+def test_a_run_that_was_cut_off_takes_no_task_from_the_others() -> None:
+    runs = {
+        "parallel": {task: line(task, 1.5) for task in "abc"},
+        "agent": {"a": line("a", 3.0)},
+        "tree": {task: line(task, 3.0) for task in "abcd"},
+        "beam": {"d": line("d", 3.0)},
+    }
+    found = strategies.compared(runs, "kernels")
+    assert {name: ratio.point for name, (_, ratio) in found.items()} == pytest.approx({"parallel": 1, "agent": 2, "tree": 2})
+    assert [row.split(" | ")[1] for row in strategies.rows(runs)[2:]] == ["3", "1", "3"]
+
+
+def test_by_the_point_a_kernel_below_eager_counts() -> None:
+    runs = {"parallel": {task: line(task, 0.2, 0.25) for task in "abc"}, "tree": {task: line(task, None, 0.5) for task in "ab"}}
+    assert strategies.compared(runs, "kernels")["tree"][1].point == 1.0
+    assert strategies.by_the_point(runs, "tree").point == pytest.approx(2.0)
+    runs["tree"] = {"a": line("a", None)}
+    assert strategies.by_the_point(runs, "tree").point is None
 
 
 def test_the_same_text_has_one_verdict() -> None:
@@ -93,5 +113,5 @@ def test_a_strategy_without_a_kernel_does_not_empty_the_table(tmp_path: Path, ca
         patch.setattr(strategies, "read_run", lambda folder: SimpleNamespace(attempts=found[folder.name]))
         strategies.table(tmp_path)
     told = capsys.readouterr()
-    assert "| `parallel` | 2 of 2 | 2.45 |" in told.out
+    assert "| `parallel` | 2 | 2 of 2 | 2.45 |" in told.out
     assert "`agent`" not in told.out and "agent: has no kernel yet" in told.err

@@ -40,9 +40,20 @@ def test_a_step_that_loses_is_taken_back_and_counts_as_a_kernel() -> None:
     steps = cards("dot_precision=tf32x3", "tile=BLOCK_M=128", "num_warps=8")
     task, plain = load_task("builtin:transposed_matmul"), PLAIN.read_text(encoding="utf-8")
     came = with_cards.climb(task, plain, steps, "triton", 6, judge)
-    assert (came.kept, came.kernels, came.verdict) == (("tile=BLOCK_M=128",), 3, verdict(2.0))
-    assert ["tf32x3" in text for text in asked] == [False, True, False, False]
+    assert (came.kept, came.kernels, came.verdict) == (("tile=BLOCK_M=128",), 4, verdict(2.0))
+    assert ["tf32x3" in text for text in asked] == [False, True, False, False, True]
     assert with_cards.climb(task, plain, steps, "triton", 1, judge) == Climb(verdict(1.0), 1), "no more kernels than this"
+
+
+def test_a_step_that_was_taken_back_is_tried_again_where_others_were_kept() -> None:
+    def judge(task: Task, text: str) -> Verdict:
+        large = "BLOCK_M=128" in text
+        return verdict((3.0 if large else 1.0) * (1.0 if "tf32x3" not in text else 2.0 if large else 0.8))
+
+    task, plain = load_task("builtin:transposed_matmul"), PLAIN.read_text(encoding="utf-8")
+    steps = cards("dot_precision=tf32x3", "tile=BLOCK_M=128")
+    came = with_cards.climb(task, plain, steps, "triton", 6, judge)
+    assert came == Climb(verdict(6.0), 3, ("tile=BLOCK_M=128", "dot_precision=tf32x3"))
 
 
 def test_a_step_that_has_no_place_costs_no_kernel() -> None:

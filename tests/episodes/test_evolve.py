@@ -163,6 +163,8 @@ def test_every_operator_is_named_used_and_has_its_yield(tmp_path: Path) -> None:
     for event in bred:
         prompt = next(wrote.turn.prompt for wrote in events_of(tmp_path, Wrote) if wrote.node == event.node)
         assert BY_NAME[event.operator].ask in prompt
+        taught = re.search(r"^- (not right|[\d.]+x as fast as its parent): ", prompt, re.MULTILINE)
+        assert (taught is not None) is (event.operator == "insight"), "what earlier children taught, in place of kernels"
         assert len(event.parents) == BY_NAME[event.operator].parents
     state = evolution_of(list(read_events(tmp_path)), place.episode, "eager", 3)
     assert state is not None

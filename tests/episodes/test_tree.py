@@ -12,6 +12,7 @@ import pytest
 from episodes.decay import answer, asked, episode_context, kernel, search, verdict_of
 
 from bottega.backbone.chat import Message, Sampling
+from bottega.core.draft import Draft
 from bottega.core.errors import UsageError
 from bottega.core.event import Wrote
 from bottega.core.turn import Turn
@@ -63,11 +64,19 @@ def test_kernels_of_one_round_do_not_all_grow_from_one() -> None:
     assert {found.id for found in chosen if found is not None} >= {"fast", "slow"}
 
 
-def grown(folder: Path, script: object, settings: EpisodeSettings, caps: BudgetCaps | None = None) -> EpisodeSearch:
+def grown(
+    folder: Path, script: object, settings: EpisodeSettings, caps: BudgetCaps | None = None, drafts: Sequence[str] = ()
+) -> EpisodeSearch:
     context = episode_context(folder, script, caps)  # type: ignore[arg-type]
     place = search(context, settings)
+
+    async def run() -> None:
+        for number, source in enumerate(drafts, 1):
+            await place.adopt(f"draft{number}", Draft(source, ""), "a compiler")
+        await STRATEGIES.load("tree")(place)
+
     with context.journal:
-        asyncio.run(STRATEGIES.load("tree")(place))
+        asyncio.run(run())
     return place
 
 
@@ -99,6 +108,13 @@ def test_a_child_is_shown_the_whole_path_from_the_root(tmp_path: Path) -> None:
     assert deepest >= 3
     children = [one.parent for one in place.nodes]
     assert all(children.count(name) <= 2 for name in set(children))
+
+
+def test_drafts_are_children_of_the_root_and_the_best_is_built_upon(tmp_path: Path) -> None:
+    one_line = EpisodeSettings(strategy="tree", samples=1, branch=1, turns=3, exploration=0.0)
+    place = grown(tmp_path, climbing, one_line, drafts=[kernel(1.5, "seed 1"), kernel(8.0, "seed 2")])
+    written = [one for one in place.nodes if not one.author]
+    assert [one.parent for one in written][:2] == [None, "draft2"], "the root has room for one more than its drafts"
 
 
 def test_a_resumed_tree_goes_on_where_it_stopped(tmp_path: Path) -> None:

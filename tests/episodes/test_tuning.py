@@ -6,6 +6,7 @@ The measuring mode of most tests is a fake that reads times off the text; the la
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -116,6 +117,46 @@ def test_a_writer_whose_knobs_are_tuned_is_told_how_to_mark_them(tmp_path: Path)
 def test_the_budget_of_settings_holds(tmp_path: Path) -> None:
     _, measure = grown(tmp_path, [answer(template())], EpisodeSettings(samples=1, turns=1, knobs=1))
     assert measure.measured == [[64, 32]]
+
+
+class Scripted(Measure):
+    """Times by what a text holds, other ones the second time."""
+
+    def __init__(self, *looks: dict[str, float]) -> None:
+        super().__init__()
+        self.looks = list(looks)
+
+    def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], *, rounds: int = 0, profiled: bool = True
+    ) -> list[Verdict | None]:
+        times = self.looks.pop(0)
+        found = []
+        for one in candidates:
+            factors = [factor for text, factor in times.items() if text in one.source]
+            found.append(Verdict(Outcome.SAME, True, times_ms={"candidate": math.prod(factors)}))
+        return list(found)
+
+
+def tuned_by(folder: Path, source: str, measure: Measure) -> EpisodeSearch:
+    context = episode_context(folder, [answer(source)])
+    context.judge, context.measuring = TileJudge(), measure
+    place = search(context, ONE)
+    with context.journal:
+        asyncio.run(STRATEGIES.load("serial")(place))
+    return place
+
+
+def test_the_best_value_of_each_knob_is_tried_together(tmp_path: Path) -> None:
+    source = template().replace("# \n", "UNROLL = 1  # knobs: 1 4\n")
+    times = {"TILE = 128": 0.5, "UNROLL = 4": 0.8}
+    place = tuned_by(tmp_path, source, Scripted(times, times))
+    assert "TILE = 128" in place.nodes[-1].turn.source and "UNROLL = 4" in place.nodes[-1].turn.source
+
+
+def test_a_setting_that_looked_better_once_is_not_taken(tmp_path: Path) -> None:
+    place = tuned_by(tmp_path, template(), Scripted({"TILE = 128": 0.9}, {"TILE = 128": 0.99}))
+    (event,) = [event for event in read_events(tmp_path) if isinstance(event, Tuned)]
+    assert not event.chosen and len(place.nodes) == 1
 
 
 def test_the_next_turn_grows_from_the_tuned_kernel(tmp_path: Path) -> None:

@@ -48,6 +48,29 @@ def on_gpu(rows: Any, gaps: Any = 10.0, own: float = 10.0) -> dict[str, Any]:
     return profile_of(raw, {"candidate": own, "floor": 1.0}, FACTS, GPU)
 
 
+def test_what_the_machine_counted_on_a_cpu() -> None:
+    counted = {"cache_misses": 30.0, "cache_references": 100.0, "instructions": 50.0, "cycles": 100.0}
+    found = on_cpu(counters=counted)
+    assert (found["cache_misses"], found["cache_miss_share"], found["instructions_per_cycle"]) == (30, 0.3, 0.5)
+    assert found["bottleneck"].startswith("30% of its accesses to the cache miss")
+    few = on_cpu(counters={**counted, "cache_misses": 1.0})
+    assert few["bottleneck"].startswith("Far from both roofs")
+    assert (on_cpu()["cache_misses"], on_cpu()["instructions_per_cycle"]) == (None, None), "a machine that counts nothing"
+    assert on_cpu(counters={"cache_misses": "many", "cycles": -1})["cache_misses"] is None
+
+
+def test_what_the_warps_of_a_gpu_wait_for() -> None:
+    raw = {"launches": [launch()], "gaps_us": 1.0, "operations": 0, "peak_operations": 5e13}
+    counted = {"stalled_on_memory": 6.25, "stalled_at_barriers": 1.5, "dram_pct": 31.23456, "unknown": 3.0}
+    found = profile_of({**raw, "counters": counted}, {"candidate": 10.0, "floor": 1.0}, FACTS, GPU)
+    assert found["counters"] == {"stalled_on_memory": 6.25, "stalled_at_barriers": 1.5, "dram_pct": 31.23}
+    assert found["bottleneck"].startswith("6.2 warps wait for loads from memory")
+    missing = {**raw, "not_counted": "the driver counts for root alone"}
+    found = profile_of(missing, {"candidate": 10.0, "floor": 1.0}, FACTS, GPU)
+    assert (found["counters"], found["not_counted"]) == ({}, "the driver counts for root alone")
+    assert "far from both roofs" in found["bottleneck"]
+
+
 def test_what_a_cpu_kernel_uses_of_its_machine() -> None:
     found = on_cpu()
     assert (found["threads"], found["cores"], found["vector_bits"], found["vector_share"]) == (7.9, 8, 256, 0.6)

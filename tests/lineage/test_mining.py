@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from bottega.lineage.mine import CARDS, Expert, Mined, MiningLimits, mine
 from bottega.lineage.page import lineage_page
 from bottega.lineage.relations import learned
 from bottega.lineage.round_trip import RoundTrip, Sibling, by_rules_or_example
-from bottega.lineage.rule import Rule
+from bottega.lineage.rule import Edit, FunctionRule, Rule
 from bottega.lineage.step import Attempt, Effect, Step, effect_between
 from bottega.lineage.tree import recorded, tree_lines
 from bottega.lineage.walk import by_rules
@@ -101,6 +102,98 @@ def test_a_step_that_pays_only_after_others_requires_them(tmp_path: Path) -> Non
     assert trip.verified, "on the sibling too, with both put in first"
     (card,) = [card for card in found.cards if card.tags[0] == "warps"]
     assert sorted(card.relations.requires) == ["columns=1", "rows=1"]
+
+
+def test_a_step_that_gains_only_behind_others_requires_them_though_alone_it_loses_nothing(tmp_path: Path) -> None:
+    """As more stages do; the tile is taken out first, so that it is put in last."""
+
+    def speed(words: Sequence[str]) -> float:
+        return 2.0 ** ("tile" in words) * (1.4 if {"tile", "stages"} <= set(words) else 1.0)
+
+    found = mined(tmp_path, ScriptedJudge(speed), ["stages", "tile"])
+    (trip,) = [trip for trip in found.trips if trip.number == 1]
+    assert trip.needed == ("tile=1",)
+    assert trip.own is not None
+    assert trip.own.effect is not None
+    assert trip.own.effect.point == pytest.approx(1.4)
+
+
+def test_only_what_was_needed_is_put_into_the_sibling_first(tmp_path: Path) -> None:
+    """Two tiles are one feature: of both, the one that is wrong on the sibling is not asked for."""
+    tiles = {"rows": 4.0, "depth": 1.1}
+
+    def speed(words: Sequence[str]) -> float:
+        product = 1.0
+        for word in words:
+            product *= tiles.get(word, 1.0)
+        return product * (1.0 if "warps" not in words else 1.5 if "rows" in words else 0.5)
+
+    def tile(word: str) -> Rule:
+        rule = toy_rule(word)
+        assert isinstance(rule, FunctionRule)
+        named = replace(rule.technique, name="tile")
+
+        def put_in(source: str, value: str) -> Iterator[Edit]:
+            if value == word:
+                yield from rule.put_in(source, value)
+
+        def take_out(source: str) -> Iterator[Edit]:
+            for edit in rule.take_out(source):
+                yield replace(edit, value=word)
+
+        return FunctionRule(named, take_out, put_in)
+
+    class BothTiles:
+        technique = replace(toy_rule("rows").technique, name="tile")
+
+        def undo(self, source: str) -> Iterator[Edit]:
+            for word in tiles:
+                yield from tile(word).undo(source)
+
+        def redo(self, source: str, value: str) -> Iterator[Edit]:
+            yield from tile(value).redo(source, value)
+
+    judge = ScriptedJudge(speed, right=lambda words: not {"sibling", "depth"} <= set(words))
+    found = mined(tmp_path, judge, ["warps", "rows", "depth"], [toy_rule("warps"), BothTiles()], sibling=True)
+    (trip,) = [trip for trip in found.trips if trip.number == 1]
+    assert trip.needed == ("tile=rows",)
+    assert trip.verified
+
+
+def test_a_step_that_lost_at_its_place_is_tried_in_the_whole_kernel(tmp_path: Path) -> None:
+    """More stages lose where the warps that they go with were taken out before them, and pay in the whole kernel."""
+
+    def speed(words: Sequence[str]) -> float:
+        return (2.0 if "warps" in words else 1.0) * (1.0 if "stages" not in words else 1.3 if "warps" in words else 0.7)
+
+    found = mined(tmp_path, ScriptedJudge(speed), ["warps", "stages"])
+    stages = found.lineage.steps[1]
+    assert stages.attempt.effect is not None
+    assert stages.whole is not None
+    assert stages.attempt.effect.kind == "loss"
+    assert stages.whole.point == pytest.approx(1.3)
+    (card,) = [card for card in found.cards if card.tags[0] == "stages"]
+    assert card.relations.requires == ("warps=1",)
+    assert "1.30x (1.28 to 1.32) in the whole kernel" in card.effect
+    assert recorded(read_records(tmp_path)).steps == found.lineage.steps
+    assert [
+        step.whole
+        for step in mined(tmp_path / "b", ScriptedJudge(lambda words: 0.5 ** ("bad" in words)), ["bad"]).lineage.steps
+    ]
+
+
+def test_what_newer_rules_conclude_from_old_verdicts_replaces_what_was_told(tmp_path: Path) -> None:
+    mined(tmp_path, ScriptedJudge(doubling), ["alpha", "beta"])
+    with LineageJournal(tmp_path) as journal:
+        journal.renew("trip/1", {"trip": RoundTrip(1, None).to_json()})
+        lines = len((tmp_path / "lineage.jsonl").read_text().splitlines())
+        journal.renew("trip/1", {"trip": RoundTrip(1, None).to_json()})
+    assert len((tmp_path / "lineage.jsonl").read_text().splitlines()) == lines, "the same again is no news"
+    judge = ScriptedJudge(doubling)
+    found = mined(tmp_path, judge, ["alpha", "beta"])
+    assert not judge.asked
+    assert recorded(read_records(tmp_path)).trips[1].verified
+    assert found.cards
 
 
 def test_a_card_that_alone_is_not_enough_is_not_verified(tmp_path: Path) -> None:

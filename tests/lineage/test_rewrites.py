@@ -194,6 +194,25 @@ def test_a_triton_rule_there_and_back(name: str, wanted: str, value: str) -> Non
     assert value.rpartition("=")[2] in next(rule.redo(edit.source, value)).source
 
 
+@pytest.mark.parametrize(
+    ("launch", "value", "wanted"),
+    [
+        ("BLOCK_M=16, BLOCK_N=16", "BLOCK_N=64", ["BLOCK_M=16, BLOCK_N=64"]),
+        ("BLOCK_M=128, BLOCK_N=16", "BLOCK_M=128", []),
+        ("BLOCK_M=128, BLOCK_N=16", "BLOCK_M=64", []),
+        ("BLOCK=128, num_stages=1", "BLOCK=4096", ["BLOCK=4096, num_stages=1"]),
+        ("BLOCK_Q=16, BLOCK_K=64", "BLOCK_M=64", ["BLOCK_Q=64, BLOCK_K=64"]),
+    ],
+)
+def test_a_number_of_the_same_name_is_raised_and_no_other(launch: str, value: str, wanted: list[str]) -> None:
+    """Two cards for the rows of a tile once raised its rows, then its columns, then its depth; and blocks of 128 could not be raised at all."""
+    source = TRITON.replace("SPLIT=4, ROWS=2, BLOCK=256, num_warps=8, maxnreg=64", launch)
+    found = [
+        edit.source.partition("x, 4, ")[2].partition(")")[0] for edit in rule_named(TRITON_RULES, "tile").redo(source, value)
+    ]
+    assert found == wanted
+
+
 @pytest.mark.parametrize("name", ["num_warps", "maxnreg"])
 def test_a_launch_option_goes_and_comes_back(name: str) -> None:
     rule = rule_named(TRITON_RULES, name)

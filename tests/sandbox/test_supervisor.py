@@ -13,6 +13,7 @@ from waiting import until
 
 from bottega.core.errors import SandboxError
 from bottega.sandbox.control import ProcessControl
+from bottega.sandbox.perf_counters import EVENTS
 
 
 def drained(descriptor: int) -> bytes:
@@ -166,3 +167,26 @@ def test_samples_name_the_file_that_did_the_work(sandboxes):
     assert found["samples"] > 100 and found["lost"] == 0
     assert found["by_file"]["/tmp/busy.so"] > 0.9 * found["samples"], found
     assert idle["samples"] < 10
+
+
+def test_counters_count_what_the_machine_has_and_leave_sampling_as_it_was(sandboxes):
+    reader, writer = os.pipe()
+    sandbox, said = sandboxes.start("working_entries:busy_loop", fds=[reader], arguments={"n": 20_000_000})
+    os.close(reader)
+    with said:
+        said.readline()
+        control = ProcessControl(sandbox.control)
+        assert control.count_stop() == {}, "none was begun"
+        control.count_start()
+        control.sample_resume()
+        os.write(writer, b"x")
+        said.readline()
+        control.sample_pause()
+        counts = control.count_stop()
+        os.close(writer)
+        control.sample_start()
+        idle = control.sample_stop()
+        sandbox.kill()
+    assert set(counts) <= set(EVENTS)
+    assert counts.get("instructions", 10**9) > 10_000_000
+    assert "unavailable" in idle or idle["samples"] < 10

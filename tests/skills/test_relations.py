@@ -48,6 +48,15 @@ def test_cards_that_conflict_are_not_given_together() -> None:
     assert chosen.surplus == 1
 
 
+def test_of_cards_for_the_same_step_of_several_kernels_the_first_is_given() -> None:
+    def tile(name: str, feature: str) -> Skill:
+        return replace(card(name), relations=Relations(provides=(feature,)))
+
+    cards = [tile("rows", "tile=BLOCK_M=128"), tile("other_rows", "tile=BLOCK_M=64"), tile("columns", "tile=BLOCK_N=128")]
+    cards += [tile("warps", "num_warps=8"), tile("fewer_warps", "num_warps=4"), PLAIN, card("second_plain")]
+    assert names(compatible(cards, 9)) == ["rows", "columns", "warps", "plain", "second_plain"]
+
+
 def test_what_is_required_comes_first_and_the_rest_stays_in_its_order() -> None:
     finer = replace(card("finer"), relations=Relations(requires=("schedule", "elsewhere"), provides=("finer",)))
     assert names(in_order([finer, PLAIN, CHUNKS, THREADS])) == ["plain", "threads", "chunks", "finer"]

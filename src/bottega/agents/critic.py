@@ -66,10 +66,11 @@ def messages(given: CriticInput, prompts: Prompts, budget: PromptBudget | None =
 
 
 def profile_text(profile: dict[str, Any]) -> str:
-    """A line for each figure that is known, and one for each kernel."""
-    lines = [
-        f"{name}: {value}" for name, value in profile.items() if name not in ("kernels", "bottleneck") and value is not None
-    ]
+    """A line for each figure that is known, one for all hardware counters, and one for each kernel."""
+    elsewhere = ("kernels", "bottleneck", "counters", "not_counted")
+    lines = [f"{name}: {value}" for name, value in profile.items() if name not in elsewhere and value is not None]
+    if counters := profile.get("counters"):
+        lines.append("counters " + ", ".join(f"{name} {value:g}" for name, value in counters.items()))
     for kernel in profile.get("kernels", ()):
         lines.append("kernel " + ", ".join(f"{name} {value}" for name, value in kernel.items() if value not in (None, "")))
     return "\n".join(lines)

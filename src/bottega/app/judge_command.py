@@ -204,9 +204,15 @@ def profile_rows(profile: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if profile.get("vector_share") is not None:
         widest = f", up to {profile['vector_bits']} bits" if profile["vector_bits"] else ""
         yield "vectors", f"{profile['vector_share']:.0%} of its instructions{widest}"
+    if profile.get("cache_miss_share") is not None:
+        yield "cache", f"{profile['cache_miss_share']:.0%} of accesses miss, {profile['cache_misses']:,} a call"
     for kernel in profile.get("kernels", ()):
         limit = f", {kernel['occupancy']:.0%} occupancy by {kernel['limited_by']}" if kernel["occupancy"] is not None else ""
         spilled = f", {kernel['local_bytes']} bytes spilled" if kernel["local_bytes"] else ""
         yield one_line(kernel["name"], 40), f"{kernel['us']:g} us, {kernel['registers']} registers{limit}{spilled}"
     if profile.get("gaps_us"):
         yield "launch gaps", f"{profile['gaps_us']:g} us"
+    if profile.get("counters"):
+        yield "counters", ", ".join(f"{name} {value:g}" for name, value in profile["counters"].items())
+    elif profile.get("not_counted"):
+        yield "counters", f"none: {profile['not_counted']}"

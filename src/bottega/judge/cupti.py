@@ -55,7 +55,7 @@ class LaunchRecord:
 
 def launches_of(run: Callable[[], None], synchronize: Callable[[], None]) -> list[LaunchRecord]:
     """Every kernel that `run` launches, in the order of their starts."""
-    library = _library()
+    library = cupti_library()
     buffers: dict[int, Any] = {}
     records: list[LaunchRecord] = []
 
@@ -175,7 +175,7 @@ def demangled(name: str) -> str:
         ctypes.CDLL(None).free(ctypes.c_void_p(text))
 
 
-def _library() -> ctypes.CDLL:
+def cupti_library() -> ctypes.CDLL:
     """The copy that torch already loaded, or one that lies beside it."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:

@@ -12,6 +12,8 @@ from typing import Any
 from bottega.core.device import DeviceFacts
 from bottega.core.foreign_text import one_line
 from bottega.judge.coverage import base_name
+from bottega.judge.hardware_counters import COUNTERS
+from bottega.sandbox.perf_counters import EVENTS
 
 MOST_KERNELS = 8
 LANES = 32
@@ -24,6 +26,16 @@ FEW_THREADS = 0.6
 LOW_OCCUPANCY = 0.25
 MANY_GAPS = 0.3
 MOSTLY_SCALAR = 0.05
+MANY_MISSES = 0.2
+MANY_STALLED = 1.0
+STALLS = {
+    "stalled_on_memory": "for loads from memory; load earlier, reuse what is loaded, or run more warps",
+    "stalled_on_shared_memory": "for shared memory; avoid bank conflicts, or keep values in registers",
+    "stalled_at_barriers": "at barriers; use fewer of them, or smaller programs",
+    "stalled_on_arithmetic": "for an arithmetic unit; use cheaper operations or tensor cores",
+    "stalled_on_memory_queue": "for the queue of memory instructions; use wider loads and fewer of them",
+    "stalled_on_fixed_latency": "for the result before; work on several independent values",
+}
 
 
 def profile_of(
@@ -43,7 +55,7 @@ def profile_of(
 
 
 def _of_cpu(raw: Mapping[str, Any], device: DeviceFacts) -> dict[str, Any]:
-    counts = _counts(raw.get("instructions"))
+    counts, counters = _counts(raw.get("instructions")), _counters(raw.get("counters"))
     total = sum(counts.values())
     widest = max((width for width, count in counts.items() if width and count), default=0)
     return {
@@ -51,7 +63,21 @@ def _of_cpu(raw: Mapping[str, Any], device: DeviceFacts) -> dict[str, Any]:
         "cores": device.cores,
         "vector_bits": widest or None,
         "vector_share": round(1 - counts.get(0, 0) / total, 3) if total else None,
+        "cache_misses": round(counters["cache_misses"]) if "cache_misses" in counters else None,
+        "cache_miss_share": _share(counters, "cache_misses", "cache_references"),
+        "instructions_per_cycle": _share(counters, "instructions", "cycles"),
     }
+
+
+def _share(counters: Mapping[str, float], part: str, whole: str) -> float | None:
+    return round(counters[part] / counters[whole], 3) if part in counters and counters.get(whole) else None
+
+
+def _counters(value: Any) -> dict[str, float]:
+    """Hardware counters by name, of those that we ask for."""
+    rows = value if isinstance(value, dict) else {}
+    known = {name: rows.get(name) for name in (*EVENTS, *COUNTERS)}
+    return {name: float(count) for name, count in known.items() if isinstance(count, int | float) and 0 <= count < 1e18}
 
 
 def _counts(value: Any) -> dict[int, int]:
@@ -67,6 +93,8 @@ def _of_gpu(raw: Mapping[str, Any], device: DeviceFacts, seconds: float) -> dict
         "kernels": [_kernel(row, device) for row in rows],
         "gaps_us": round(float(gaps), 2) if isinstance(gaps, int | float) and 0 <= gaps < 1e9 else None,
         "call_us": round(seconds * 1e6, 2),
+        "counters": {name: float(f"{count:.4g}") for name, count in _counters(raw.get("counters")).items()},
+        "not_counted": one_line(str(raw["not_counted"]), 200) if raw.get("not_counted") else None,
     }
 
 
@@ -131,6 +159,8 @@ def _cpu_bottleneck(profile: Mapping[str, Any]) -> str:
         return f"It keeps {profile['threads']:.1f} of {profile['cores']} cores busy; share the outer loop among threads."
     if profile["vector_share"] is not None and profile["vector_share"] < MOSTLY_SCALAR:
         return f"Its arithmetic is scalar: {profile['vector_share']:.0%} of its instructions are vectors; make the inner loop run in lanes."
+    if profile["cache_miss_share"] is not None and profile["cache_miss_share"] > MANY_MISSES:
+        return f"{profile['cache_miss_share']:.0%} of its accesses to the cache miss; read along memory, in tiles that stay in the cache."
     return "Far from both roofs with all cores busy: look for repeated reads, strided access and dependent operations in the inner loop."
 
 
@@ -148,4 +178,7 @@ def _gpu_bottleneck(profile: Mapping[str, Any]) -> str:
         return f"{first['name']} spills {first['local_bytes']} bytes a thread; use smaller tiles or more warps."
     if first["occupancy"] is not None and first["occupancy"] < LOW_OCCUPANCY:
         return f"{first['name']} reaches {first['occupancy']:.0%} occupancy, limited by {first['limited_by']}; use less of it for a program."
+    stalls = {name: count for name, count in profile["counters"].items() if name in STALLS}
+    if (longest := max(stalls, key=lambda name: stalls[name], default="")) and stalls[longest] > MANY_STALLED:
+        return f"{stalls[longest]:.1f} warps wait {STALLS[longest]} while one issues: the call's longest wait."
     return f"{first['name']} takes {first['us']:g} us, far from both roofs: look at its access pattern, its tile sizes and its pipelining."

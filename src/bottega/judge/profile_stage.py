@@ -40,14 +40,18 @@ def _measured(run: EvaluationRun) -> dict[str, Any]:
     options = run.options(timed=device == "cpu")
     found: dict[str, Any] = {"operations": _operations(run), "peak_operations": product_rate(device)}
     if device == "cpu":
+        run.runner.control.count_start()
         # Over the time of its first thread, which works along: a machine that others use too must not make threads look idle.
-        records = [run.runner.run_call(run.context.draw(), options) for _ in range(CPU_CALLS)]
+        records = [run.runner.run_call(run.context.draw(), options, sampled=True) for _ in range(CPU_CALLS)]
+        found["counters"] = {name: count / CPU_CALLS for name, count in run.runner.control.count_stop().items()}
         found["threads"] = median((record.ran_ns + record.others_ns) / max(1, record.ran_ns) for record in records)
         found["instructions"] = run.runner.ask({"do": "profile", "calls": 0}, end).get("instructions")
     else:
         run.runner.run_call(run.context.draw(), options)
         reply = run.runner.ask({"do": "profile", "calls": PROFILED_CALLS, "launches": True}, end)
         found["launches"], found["gaps_us"] = reply.get("launches"), reply.get("gaps_us")
+        counted = run.runner.ask({"do": "profile", "calls": 1, "counters": True}, end)
+        found["counters"], found["not_counted"] = counted.get("counters"), counted.get("missing")
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from bottega.judge import hardware_counters
 from bottega.judge.arena import Arena
 from bottega.judge.barrier import flag_value
 from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
@@ -183,7 +184,8 @@ class Worker(ModuleHost):
         return {"peak": peak}
 
     def profile(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Device time by kernel name over a few calls, with `launches` each kernel's shape too; on a CPU what the own machine code is made of."""
+        """Device time by kernel name over a few calls, with `launches` each kernel's shape too, with `counters` hardware counters in their place; on
+        a CPU what the own machine code is made of."""
         if self.device == "cpu":
             return {"instructions": vector_instructions()}
         calls = int(message["calls"])
@@ -197,6 +199,8 @@ class Worker(ModuleHost):
             if message.get("launches"):
                 rows, gaps = launch_rows(run, torch.cuda.synchronize, calls)
                 return {"launches": rows, "gaps_us": gaps}
+            if message.get("counters"):
+                return {"counters": hardware_counters.counted(run, torch.cuda.synchronize, torch.cuda.current_device())}
             return {"kernels": kernel_rows(run, torch.cuda.synchronize, calls)}
         except ProfilerMissing as error:
             return {"kernels": [], "missing": str(error)}

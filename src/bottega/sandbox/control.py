@@ -125,6 +125,16 @@ class ProcessControl:
         self._send(b"sample-stop")
         return samples_in(self._receive())
 
+    def count_start(self) -> None:
+        """From here on `sample_resume` and `sample_pause` are for hardware counters of the threads that are there now, and of those they start."""
+        self._send(b"count-start")
+
+    def count_stop(self) -> dict[str, int]:
+        """Counts by name; only of those that this machine has and lets be counted."""
+        self._send(b"count-stop")
+        counts = samples_in(self._receive())
+        return {name: count for name, count in counts.items() if isinstance(count, int)}
+
     def close(self) -> None:
         self._channel.close()
 

@@ -22,6 +22,7 @@ from bottega.sandbox.child import close_all_but, run_child
 from bottega.sandbox.core_time import CoreWatch
 from bottega.sandbox.freezer import Freezer
 from bottega.sandbox.memory import MOST_DESCRIPTORS, MemoryWatch, TooManyDescriptors
+from bottega.sandbox.perf_counters import PerfCounters
 from bottega.sandbox.privileges import WRITER_USER, fresh_user
 from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.sampler import Sampler
@@ -117,6 +118,7 @@ class _Supervisor:
         self.poll = select.poll()
         self.tail = b""
         self.frozen = False
+        self.counters: PerfCounters | None = None
         self.reason: str | None = None
         self.child = -1
         self.status: int | None = None
@@ -250,9 +252,14 @@ class _Supervisor:
             if self.sampler.unavailable is None:
                 self.sampler.start()
         elif command in (b"sample-resume", b"sample-pause"):
-            self.sampler.count(command == b"sample-resume")
+            (self.counters or self.sampler).count(command == b"sample-resume")
         elif command == b"sample-stop":
             _tell(channel, self.sampler.stop())
+        elif command == b"count-start":
+            self.counters = PerfCounters(reserved_cores.threads_of(self.tree.processes()))
+        elif command == b"count-stop":
+            counters, self.counters = self.counters, None
+            _tell(channel, counters.stop() if counters is not None else {})
         elif command == b"kill" or (not command and channel is self.owner):
             self.reason = "killed"
         elif not command:

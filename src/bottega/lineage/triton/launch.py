@@ -81,9 +81,9 @@ def number_rule(technique: Technique, names: re.Pattern[str], plain: int) -> Rul
 
     def redo(found: TritonText, value: str) -> Iterator[Change]:
         wanted, _, count = value.partition("=")
-        sites = [each for each in _numbers(found, names) if isinstance(each[1], ast.Constant) and type(each[1].value) is int]
+        sites = list(_numbers(found, names))
         for name, number, rewritten in [each for each in sites if each[0] == wanted] or sites:
-            if isinstance(number, ast.Constant) and number.value < int(count):
+            if isinstance(number, ast.Constant) and type(number.value) is int and number.value < int(count):
                 yield [rewritten(ast.Constant(int(count)))], name, value
 
     return triton_rule(technique, undo, redo)

@@ -1,4 +1,5 @@
-"""Cards that were proved where the shipped model was trained: JSON lines, as `bottega skills export --state admitted` writes them.
+"""Cards that were proved: where the shipped model was trained, and of lineages by a writer that follows cards to the letter. JSON lines, as
+`bottega skills export --state admitted` writes them.
 
 A new library begins with them, beside the starter set. They stay *admitted* and keep their evidence, whose trials name the device they were
 made on; each card's reason says that this was elsewhere. Where no file is here, a library begins with the starter set alone.
