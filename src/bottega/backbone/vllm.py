@@ -2,7 +2,8 @@
 
 Our own engine keeps the generations (cancelling, closing) and vLLM's engine, behind the runner here, samples them.
 Everything of vLLM is built and called on one thread. Beside a trainer it begins without weights, takes the trainer's after every update, in the
-same process and without a copy between, and sleeps while the model learns. Left out: several GPUs, and the GGUF file of the embedded model.
+same process and without a copy between, and sleeps while the model learns or kernels are timed. It forgets its weights then, and has the trainer's
+again when it wakes: they are nearer than the host's memory. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ ENVIRONMENT = {
 }
 NamedWeights = Callable[[], Iterable[tuple[str, torch.Tensor]]]
 """Weights as they are now, by their names in the model's files."""
+KEEPS, FORGETS = 1, 2
+"""Levels of vLLM's sleep: its weights wait in the host's memory, or are gone."""
 SLOTS = 256
 MEMORY = 0.4
 """Share of the GPU that vLLM may fill. Its own default is nearly all, which leaves a trainer and the judge nothing."""
@@ -42,9 +45,8 @@ class VllmBackbone(EngineBackbone):
         weights: NamedWeights | None = None, sleeps: bool = False,
     ) -> None:  # fmt: skip
         """`open` is what callers want; this takes vLLM's `LLM` unopened, since it must be opened on the engine's thread."""
-        self._vllm = runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends, sleeps)
+        self._vllm = runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends, sleeps, weights)
         super().__init__(name, tokenizer, vocabulary, runner)
-        self._weights = weights
         self.policy_version = 0 if weights is None else -1
         try:
             self._engine.between(lambda: None)
@@ -109,8 +111,7 @@ class VllmBackbone(EngineBackbone):
             change()
             if torch.cuda.is_available():  # the trainer's stream is not vLLM's
                 torch.cuda.synchronize()
-            if self._weights is not None:
-                self._vllm.load_weights(self._weights())
+            self._vllm.take_weights()
             self._engine.version = version
             return version
 
@@ -128,9 +129,10 @@ class VllmRunner(BatchRunner):
     kind = "vLLM"
 
     def __init__(
-        self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int], sleeps: bool = False
-    ) -> None:
-        self.slots, self.capacity = slots, capacity
+        self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int], sleeps: bool = False,
+        weights: NamedWeights | None = None,
+    ) -> None:  # fmt: skip
+        self.slots, self.capacity, self._weights = slots, capacity, weights
         self._sleeps, self._asleep = sleeps, False
         self.failure = "it was closed while it started"
         """Why it could not be opened."""
@@ -184,21 +186,27 @@ class VllmRunner(BatchRunner):
             del self._names[name]
             self._llm.llm_engine.abort_request([name])  # nothing happens where it is over already
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """By the names of the model's files; vLLM joins and casts them itself."""
-        self._wake()
+    def take_weights(self) -> None:
+        """The trainer's as they are now, by the names of the model's files; vLLM joins and casts them itself."""
+        if self._weights is None:
+            return
+        if self._asleep:
+            self._wake()
+            return
+        weights = self._weights()
         self._llm.apply_model(lambda model: model.load_weights(weights))
         self._llm.reset_prefix_cache()
 
     def hand_back(self) -> None:
         if self._sleeps and not self._asleep:
-            self._llm.sleep(level=1)
+            self._llm.sleep(level=FORGETS if self._weights is not None else KEEPS)
             self._asleep = True
 
     def _wake(self) -> None:
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False
+            self.take_weights()
 
     def reset(self) -> None:
         self._llm.llm_engine.abort_request(list(self._names))
