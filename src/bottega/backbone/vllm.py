@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,11 @@ class VllmBackbone(EngineBackbone):
     @classmethod
     def open(
         cls, name: str, *, dtype: str = "auto", context: int | None = None, revision: str | None = None, slots: int | None = None,
-        memory: float | None = None, graphs: bool = True, attention: str | None = None, thinking: bool | None = None,
+        memory: float | None = None, graphs: bool = True, attention: str | None = None, template: Mapping[str, Any] | None = None,
         weights: NamedWeights | None = None, sleeps: bool = False,
     ) -> VllmBackbone:  # fmt: skip
         """A folder or a hub name. `memory`: share of the GPU. `graphs`: compile and record, a minute at the start. `attention`: one
-        of vLLM's back ends, if its own choice does not do. `thinking`: as for `loading.load`. `weights`: a trainer's, taken at every
+        of vLLM's back ends, if its own choice does not do. `template`: as for `loading.load`. `weights`: a trainer's, taken at every
         `weights_changed`; the folder's are not read then. `sleeps`: whether `rest` gives the GPU's memory back."""
         _require()
         slots, memory = SLOTS if slots is None else slots, MEMORY if memory is None else memory
@@ -79,7 +79,7 @@ class VllmBackbone(EngineBackbone):
             generation = GenerationConfig.from_pretrained(place, revision=revision)
         except OSError:  # not every model comes with one
             generation = None
-        tokenizer = tokenizer_of(name, inner, config, generation, context, thinking)
+        tokenizer = tokenizer_of(name, inner, config, generation, context, template)
         options: dict[str, Any] = {
             "dtype": dtype,
             "revision": revision,

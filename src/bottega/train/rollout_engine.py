@@ -78,7 +78,7 @@ def _in_process(config: Config, loaded: LoadedModel, learner: Learner, folder: P
     rollout = config.rollout
     return VllmBackbone.open(
         str(folder), dtype="bfloat16", context=loaded.tokenizer.context, slots=rollout.slots, memory=rollout.vllm_memory,
-        weights=_weights(learner), sleeps=not rollout.staleness, thinking=config.model.thinking,
+        weights=_weights(learner), sleeps=not rollout.staleness, template=loaded.tokenizer.template,
     )  # fmt: skip
 
 
