@@ -146,21 +146,22 @@ def tokenizer(vocabulary: int) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w1", padding_side="left")
 
 
-def model_of(work: Work, dtype: torch.dtype) -> Any:
+def random_model(shape: str, device: str, dtype: torch.dtype, least_vocabulary: int = 0) -> Any:
     """Drawn on the device itself: of 8B parameters that takes seconds there and minutes elsewhere."""
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
     from transformers.initialization import no_init_weights
 
     options = {
-        **SHAPES[work.shape],
+        **SHAPES[shape],
+        "vocab_size": max(least_vocabulary, SHAPES[shape]["vocab_size"]),
         "max_position_embeddings": CONTEXT,
         "eos_token_id": 1,
         "bos_token_id": None,
         "pad_token_id": 0,
     }
-    large = work.shape in ("0.6b", "8b")
+    large = shape in ("0.6b", "8b")
     torch.manual_seed(0)
-    with torch.device(work.device), no_init_weights():
+    with torch.device(device), no_init_weights():
         before = torch.get_default_dtype()
         torch.set_default_dtype(dtype)
         try:
@@ -201,7 +202,7 @@ def ours(work: Work, engine: str = "own") -> Figures:
     config = read_config("rl", None, None, overrides + (["model.lora.rank=16"] if work.lora else []))
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    model = model_of(work, torch.bfloat16 if work.lora and cuda else torch.float32)
+    model = random_model(work.shape, work.device, torch.bfloat16 if work.lora and cuda else torch.float32)
     loaded = LoadedModel(
         work.shape, adapted(model) if work.lora else model, HuggingFaceTokenizer(tokenizer(work.vocabulary), CONTEXT)
     )
@@ -266,7 +267,7 @@ def trl(work: Work, vllm: bool = False) -> Figures:
     cuda = work.device != "cpu"
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    model = model_of(work, torch.bfloat16 if work.lora and cuda else torch.float32)
+    model = random_model(work.shape, work.device, torch.bfloat16 if work.lora and cuda else torch.float32)
     asked = [" ".join(f"w{token}" for token in prompt) for step in range(work.steps + 2) for prompt in work.prompts(step)]
     data = Dataset(InMemoryTable.from_pydict({"prompt": asked}), fingerprint="prompts")
     ends: list[float] = []
