@@ -51,7 +51,8 @@ QUICK = [
 KERNELS = Path(__file__).parent / "candidates"
 """By language, for the tasks of these names."""
 SHAPED = [
-    "rollout.tasks=3", "rollout.samples=8", "rollout.turns=2", "rollout.summaries=0", "rollout.max_tokens=1024", "rollout.replaced=0",
+    "rollout.tasks=3", "rollout.schemes=0", "rollout.samples=8", "rollout.turns=2", "rollout.summaries=0", "rollout.max_tokens=1024",
+    "rollout.replaced=0",
     "ablations.skills=false", "rejection.mismatch.on=false", "data.longest=4096", "data.pack_tokens=16384",
     "rollout.timeout=30", "checkpoint.export=bfloat16",
 ]  # fmt: skip

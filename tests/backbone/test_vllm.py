@@ -87,11 +87,9 @@ class StandIn:
     def shutdown(self) -> None:
         self.calls.append("shutdown")
 
-    def apply_model(self, work: Any) -> None:
-        work(self)
-
-    def load_weights(self, weights: Any) -> None:
-        self.calls.append(("weights", dict(weights)))
+    def collective_rpc(self, method: str, kwargs: dict[str, Any]) -> None:
+        assert method == "reload_weights"
+        self.calls.append(("weights", dict(kwargs["weights_iterator"])))
 
     def reset_prefix_cache(self) -> None:
         self.calls.append("reset")

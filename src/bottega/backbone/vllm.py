@@ -187,14 +187,13 @@ class VllmRunner(BatchRunner):
             self._llm.llm_engine.abort_request([name])  # nothing happens where it is over already
 
     def take_weights(self) -> None:
-        """The trainer's as they are now, by the names of the model's files; vLLM joins and casts them itself."""
+        """The trainer's as they are now, by the names of the model's files; vLLM joins, casts and packs them itself."""
         if self._weights is None:
             return
         if self._asleep:
             self._wake()
             return
-        weights = self._weights()
-        self._llm.apply_model(lambda model: model.load_weights(weights))
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": self._weights()})
         self._llm.reset_prefix_cache()
 
     def hand_back(self) -> None:
