@@ -323,7 +323,9 @@ def without_weights(model: Any, work: Work, folder: Path) -> None:
     model.config.save_pretrained(folder)
     tokenizer(work.vocabulary).save_pretrained(folder)
     model.config._name_or_path = model.name_or_path = str(folder)
-    vllm_generation.LLM = partial(vllm_generation.LLM, load_format="dummy", dtype="bfloat16")
+    vllm_generation.LLM = partial(
+        vllm_generation.LLM, load_format="dummy", dtype="float32" if work.device == "cpu" else "bfloat16"
+    )
 
 
 if __name__ == "__main__":
