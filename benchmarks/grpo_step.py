@@ -42,7 +42,7 @@ from bottega.train.rows import policy_rows
 
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-             "head_dim": 16, "vocab_size": 512, "tie_word_embeddings": True},
+             "head_dim": 32, "vocab_size": 512, "tie_word_embeddings": False},
     "135m": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
              "head_dim": 64, "vocab_size": 49152, "tie_word_embeddings": True},
     "0.6b": {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """SmolLM2-135M as a Llama; Qwen3-0.6B and Qwen3-8B."""
 CONTEXT = 8192
-PARTS = ("weights", "generation", "log-probs", "update")
+PARTS = ("weights", "generation", "sleep", "log-probs", "update")
 
 
 @dataclass(frozen=True)
@@ -146,21 +146,22 @@ def tokenizer(vocabulary: int) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="w0", eos_token="w1", padding_side="left")
 
 
-def model_of(work: Work, dtype: torch.dtype) -> Any:
+def random_model(shape: str, device: str, dtype: torch.dtype, least_vocabulary: int = 0) -> Any:
     """Drawn on the device itself: of 8B parameters that takes seconds there and minutes elsewhere."""
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
     from transformers.initialization import no_init_weights
 
     options = {
-        **SHAPES[work.shape],
+        **SHAPES[shape],
+        "vocab_size": max(least_vocabulary, SHAPES[shape]["vocab_size"]),
         "max_position_embeddings": CONTEXT,
         "eos_token_id": 1,
         "bos_token_id": None,
         "pad_token_id": 0,
     }
-    large = work.shape in ("0.6b", "8b")
+    large = shape in ("0.6b", "8b")
     torch.manual_seed(0)
-    with torch.device(work.device), no_init_weights():
+    with torch.device(device), no_init_weights():
         before = torch.get_default_dtype()
         torch.set_default_dtype(dtype)
         try:
@@ -201,7 +202,7 @@ def ours(work: Work, engine: str = "own") -> Figures:
     config = read_config("rl", None, None, overrides + (["model.lora.rank=16"] if work.lora else []))
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    model = model_of(work, torch.bfloat16 if work.lora and cuda else torch.float32)
+    model = random_model(work.shape, work.device, torch.bfloat16 if work.lora and cuda else torch.float32)
     loaded = LoadedModel(
         work.shape, adapted(model) if work.lora else model, HuggingFaceTokenizer(tokenizer(work.vocabulary), CONTEXT)
     )
@@ -251,6 +252,7 @@ def one_step(work: Work, learner: Learner, backbone: Any, number: int) -> dict[s
             traces.append(Trace(str(place), "write", (turn,)))
             advantages[str(place), 0] = gain or 0.0
     rows = policy_rows(traces, advantages, learner.config.data.longest).rows
+    took("sleep", getattr(backbone, "rest", lambda: None))  # vLLM alone: its memory is the trainer's meanwhile
     rows = took("log-probs", lambda: with_logprobs(rows, learner.row_logprobs(rows, size), "old"))
     took("update", lambda: learner.update(learner.policy.packs(rows, size), number, 10**6))
     return {**seconds, "drawn": float(sum(len(each.output_ids) for each in drawn))}
@@ -266,7 +268,7 @@ def trl(work: Work, vllm: bool = False) -> Figures:
     cuda = work.device != "cpu"
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    model = model_of(work, torch.bfloat16 if work.lora and cuda else torch.float32)
+    model = random_model(work.shape, work.device, torch.bfloat16 if work.lora and cuda else torch.float32)
     asked = [" ".join(f"w{token}" for token in prompt) for step in range(work.steps + 2) for prompt in work.prompts(step)]
     data = Dataset(InMemoryTable.from_pydict({"prompt": asked}), fingerprint="prompts")
     ends: list[float] = []
@@ -288,13 +290,17 @@ def trl(work: Work, vllm: bool = False) -> Figures:
             return made
 
     rows = work.tasks * work.answers
+    whole_length = {"ignore_eos": True} if vllm else {"min_new_tokens": work.answer}  # as ours, whose answers no token ends
     with tempfile.TemporaryDirectory() as folder:
+        if vllm:
+            without_weights(model, work, Path(folder))
         config = GRPOConfig(
             output_dir=folder, per_device_train_batch_size=min(rows, 16), gradient_accumulation_steps=max(1, rows // 16),
             num_generations=work.answers, max_completion_length=work.answer, temperature=1.0, beta=0.0, learning_rate=1e-6,
             max_steps=work.steps + 2, logging_steps=1000, report_to=[], save_strategy="no", bf16=cuda, use_cpu=not cuda,
-            gradient_checkpointing=work.shape == "8b", generation_kwargs={"min_new_tokens": work.answer}, shuffle_dataset=False,
-            **({"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3} if vllm else {}),
+            gradient_checkpointing=work.shape == "8b", generation_kwargs=whole_length, shuffle_dataset=False,
+            **({"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3, "vllm_enable_sleep_mode": True,
+                "vllm_max_model_length": CONTEXT} if vllm else {}),
         )  # fmt: skip
         trainer = Timed(
             adapted(model) if work.lora else model, args=config, train_dataset=data, processing_class=tokenizer(work.vocabulary),
@@ -306,6 +312,20 @@ def trl(work: Work, vllm: bool = False) -> Figures:
     parts = {"generation": generation, "update": seconds - generation}
     name = "TRL, vLLM" if vllm else "TRL, generate"
     return Figures(name, seconds, parts, float(rows * work.answer), peak_of(work.device))
+
+
+def without_weights(model: Any, work: Work, folder: Path) -> None:
+    """TRL's vLLM opens the model's folder. It begins without weights there, as ours does, and is given the trainer's before the first answer."""
+    from functools import partial
+
+    from trl.generation import vllm_generation
+
+    model.config.save_pretrained(folder)
+    tokenizer(work.vocabulary).save_pretrained(folder)
+    model.config._name_or_path = model.name_or_path = str(folder)
+    vllm_generation.LLM = partial(
+        vllm_generation.LLM, load_format="dummy", dtype="float32" if work.device == "cpu" else "bfloat16"
+    )
 
 
 if __name__ == "__main__":

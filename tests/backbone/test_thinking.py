@@ -13,7 +13,8 @@ from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import Generation, TokenClient
 from bottega.backbone.server import Endpoint, ServerBackbone
-from bottega.backbone.thinking import GIVE_UP, is_thinking
+from bottega.backbone.thinking import GIVE_UP, is_thinking, template_arguments
+from bottega.core.errors import UsageError
 
 HI = [Message("user", "hi")]
 
@@ -76,17 +77,37 @@ def test_a_template_is_told_whether_to_think() -> None:
     assert written == ["hi", "hiw7 "]
 
 
+def test_an_argument_that_the_template_does_not_know_is_refused() -> None:
+    """It would be ignored: a model that is told not to think would think."""
+    pytest.importorskip("transformers")
+    from small_models import small_model, word_tokenizer
+
+    from bottega.backbone.loading import tokenizer_of
+
+    inner, config = word_tokenizer().inner, small_model().config
+    inner.chat_template = "{{ messages[0].content }}{{ reasoning_effort }}"
+    found = tokenizer_of("some", inner, config, None, 64, template_arguments(None, {"reasoning_effort": "w3"}))
+    assert found._written(HI) == "hiw3"
+    with pytest.raises(UsageError, match="template of some knows no enable_thinking"):
+        tokenizer_of("some", inner, config, None, 64, template_arguments(False, None))
+
+
 def test_a_server_is_told_in_the_words_of_those_who_know_it() -> None:
     endpoint = Endpoint("http://localhost:1/v1", "some")
     assert "extra_body" not in ServerBackbone(endpoint)._request(HI, Sampling())
-    told = ServerBackbone(endpoint, thinking=False)._request(HI, Sampling())["extra_body"]
+    told = ServerBackbone(endpoint, template={"enable_thinking": False})._request(HI, Sampling())["extra_body"]
     assert told == {"chat_template_kwargs": {"enable_thinking": False}}
     told = ServerBackbone(endpoint, thinking_tokens=99)._request(HI, Sampling())["extra_body"]
     assert told == {"chat_template_kwargs": {"thinking_budget": 99}, "thinking_token_budget": 99}
 
 
 def test_options_of_a_server_follow_a_question_mark() -> None:
-    client: Any = open_backbone("server:some@http://localhost:1/v1?thinking=no&thinking_tokens=64&concurrency=2")
+    client: Any = open_backbone(
+        'server:some@http://localhost:1/v1?thinking=no&thinking_tokens=64&concurrency=2&template={"reasoning_effort":"low"}'
+    )
     assert client.backbone.endpoint.base_url == "http://localhost:1/v1"
     assert client.backbone.concurrency == 2
-    assert client.backbone._request(HI, Sampling())["extra_body"]["chat_template_kwargs"]["enable_thinking"] is False
+    told = client.backbone._request(HI, Sampling())["extra_body"]["chat_template_kwargs"]
+    assert told == {"enable_thinking": False, "reasoning_effort": "low", "thinking_budget": 64}
+    with pytest.raises(UsageError, match="is no JSON object"):
+        open_backbone("local:some?template=low")

@@ -19,6 +19,7 @@ from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.loading import cast
 from bottega.backbone.vllm import VllmBackbone
+from bottega.backbone.weights import plain_weights
 from bottega.core.errors import BackboneError, UsageError
 
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
@@ -86,11 +87,9 @@ class StandIn:
     def shutdown(self) -> None:
         self.calls.append("shutdown")
 
-    def apply_model(self, work: Any) -> None:
-        work(self)
-
-    def load_weights(self, weights: Any) -> None:
-        self.calls.append(("weights", dict(weights)))
+    def collective_rpc(self, method: str, kwargs: dict[str, Any]) -> None:
+        assert method == "reload_weights"
+        self.calls.append(("weights", dict(kwargs["weights_iterator"])))
 
     def reset_prefix_cache(self) -> None:
         self.calls.append("reset")
@@ -140,11 +139,27 @@ def test_it_takes_a_trainers_weights_and_sleeps_while_the_model_learns(engine: S
     assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 0
     backbone.rest()
     backbone.rest()
-    backbone.weights_changed(1)
+    assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 0, (
+        "kernels were timed meanwhile"
+    )
+    backbone.rest()
+    backbone.weights_changed(1, lambda: learned.update(layer=3))
     assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 1
     asyncio.run(backbone.close())
-    took = [("weights", {"layer": 2}), "reset"]
-    assert engine.calls == [*took, ("sleep", 1), "wake", *took, "shutdown"]
+    slept = [("sleep", 2), "wake"]  # the second level forgets the weights, and copies none to the host
+    assert engine.calls == [*took(2), *slept, *took(2), *slept, *took(3), "shutdown"]
+
+
+def took(layer: int) -> list[Any]:
+    return [("weights", {"layer": layer}), "reset"]
+
+
+def test_without_a_trainer_its_own_weights_outlast_its_sleep(engine: StandIn) -> None:
+    backbone = VllmBackbone("small", word_tokenizer(), VOCABULARY, lambda: engine, 4, sleeps=True)
+    backbone.rest()
+    assert answers(backbone, [TokenRequest((1,), Sampling(max_tokens=2))])[0].policy_version == 0
+    asyncio.run(backbone.close())
+    assert engine.calls == [("sleep", 1), "wake", "shutdown"]
 
 
 def test_stop_strings_are_vllms_own_matter(engine: StandIn) -> None:
@@ -218,6 +233,31 @@ class TestOnAGpu:
             assert END not in each.output_ids[:-1]
         truth = torch.tensor([value for row in as_sampled(model, requests, found) for value in row])
         assert (torch.tensor([value for each in found for value in each.logprobs]) - truth).abs().mean() < 0.03
+
+    def test_a_trainers_weights_are_drawn_by_before_and_after_a_sleep(self, model: Any, tmp_path: Path) -> None:
+        """Also where the trainer has changed them meanwhile, and where it has not."""
+        model.config.save_pretrained(tmp_path)
+        word_tokenizer().inner.save_pretrained(tmp_path)
+        backbone = VllmBackbone.open(
+            str(tmp_path), slots=16, memory=0.1, graphs=False, attention="FLASH_ATTN", dtype="bfloat16",
+            weights=lambda: plain_weights(model), sleeps=True,
+        )  # fmt: skip
+        asked = unequal(16, longest=60, most=30)
+        for version, scale in ((0, 1.0), (1, 1.1), (1, 1.0)):
+
+            def change(scale: float = scale) -> None:
+                with torch.inference_mode(False), torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter.mul_(scale)
+
+            if version != backbone.policy_version:
+                backbone.weights_changed(version, change)
+            found = answers(backbone, asked)
+            truth = torch.tensor([value for row in as_sampled(model, asked, found) for value in row])
+            assert (torch.tensor([value for each in found for value in each.logprobs]) - truth).abs().mean() < 0.03
+            assert {each.policy_version for each in found} == {version}
+            backbone.rest()
+        asyncio.run(backbone.close())
 
     def test_a_seed_draws_alike(self, backbone: VllmBackbone) -> None:
         requests = unequal(20, longest=60, most=20, temperature=0.8)

@@ -2,8 +2,9 @@
 
     python answering_server.py FOLDER PORT [MOMENT]
 
-Real are the HTTP, the model, its tokens and log-probs, adapters and files of weights; a broadcast goes over gloo where vLLM has NCCL. MOMENT `N`
-ends the process by SIGKILL when it has been asked for the N-th completion. What it was asked is in FOLDER/asked-PORT, a route a line.
+Real are the HTTP, the model, its tokens and log-probs, adapters and files of weights; a broadcast goes over gloo where vLLM has NCCL. As there, an
+update is open from start to finish, and no other begins meanwhile. MOMENT `N` ends the process by SIGKILL when it has been asked for the N-th
+completion. What it was asked is in FOLDER/asked-PORT, a route a line.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Served:
         self.completions = 0
         self.lock = threading.Lock()
         self.group: GlooGroup | None = None
+        self.paused = self.updating = False
         self.models = {"toy": LocalBackbone(self.loaded, slots=1)}
 
     def complete(self, body: dict[str, Any]) -> tuple[int, Any]:
@@ -61,6 +63,8 @@ class Served:
         backbone = self.models.get(body["model"])
         if backbone is None:
             return 404, {"error": {"message": f"no model {body['model']}"}}
+        if self.paused:
+            return 409, {"error": {"message": "nothing is drawn while weights change"}}
         assert body["top_p"] == 1.0 and body["top_k"] == -1 and body["return_token_ids"]
         sampling = Sampling(body["max_tokens"], body["temperature"], body.get("seed"), tuple(body.get("stop", ())))
         (found,) = asyncio.run(backbone.complete([TokenRequest(tuple(body["prompt"]), sampling)]))
@@ -91,9 +95,15 @@ class Served:
         elif path == "/init_weight_transfer_engine":
             place = body["init_info"]
             self.group = GlooGroup(place, place["rank_offset"])
-        elif path == "/update_weights":
-            self.receive(body["update_info"])
-        elif path not in ("/pause", "/resume", "/start_weight_update", "/finish_weight_update", "/reset_prefix_cache"):
+        elif path in ("/pause", "/resume"):
+            self.paused = path == "/pause"
+        elif path in ("/start_weight_update", "/update_weights", "/finish_weight_update"):
+            if self.updating is (path == "/start_weight_update"):
+                return 500, {"error": {"message": "an update is active" if self.updating else "no update is active"}}
+            if path == "/update_weights":
+                self.receive(body["update_info"])
+            self.updating = path != "/finish_weight_update"
+        elif path != "/reset_prefix_cache":
             return 404, {}
         return 200, {"status": "done"}
 

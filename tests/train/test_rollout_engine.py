@@ -20,7 +20,7 @@ from answering_server import GlooGroup  # noqa: E402
 from killed_run import counted  # noqa: E402
 from test_rl import EXACT, measured, same  # noqa: E402
 from tiny import one_thread, weights  # noqa: E402, F401
-from toy_world import toy_config, toy_inputs  # noqa: E402
+from toy_world import toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.backbone import token_servers  # noqa: E402
 from bottega.backbone.reply import NoServerError  # noqa: E402
@@ -28,9 +28,9 @@ from bottega.backbone.token_server import TokenServer  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Wrote  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
-from bottega.train import rl, rollout_engine, weight_transfer  # noqa: E402
+from bottega.train import rl, weight_transfer  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.weight_transfer import NcclTransfer, free_port  # noqa: E402
+from bottega.train.weight_transfer import AdapterTransfer, NcclTransfer, address_towards, begin_update, free_port  # noqa: E402
 
 SHORT = [
     "data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3", "ablations.frozen_library=true", "checkpoint.every=1",
@@ -86,7 +86,6 @@ def asked(folder: Path, port: int) -> list[str]:
 def test_servers_draw_what_our_own_engine_draws(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of them, with the weights of every step in each of three ways; a broadcast goes over gloo in place of NCCL."""
     monkeypatch.setattr(weight_transfer, "_join_by_vllm", lambda place: GlooGroup(place, 0))
-    monkeypatch.setattr(rollout_engine, "_host", lambda: "127.0.0.1")
     ports = free_port(), free_port()
     routes = {"adapter": "/v1/load_lora_adapter", "disk": "/collective_rpc", "nccl": "/update_weights"}
     with serving(tmp_path, *((port, 0) for port in ports)):
@@ -132,20 +131,99 @@ def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
+def broadcast() -> NcclTransfer:
+    weights = toy_loaded().model.state_dict()
+    return NcclTransfer(lambda: iter(weights.items()), torch.float32, join=lambda place: GlooGroup(place, 0))
+
+
+def without(server: TokenServer, route: str) -> None:
+    """A server that does not have the route."""
+    asked = server.asked
+    server.asked = lambda method, path, *rest, **more: asked(  # type: ignore[method-assign]
+        method, "/refused" if path == route else path, *rest, **more
+    )
+
+
 @pytest.mark.rotates
-def test_a_refused_broadcast_ends(tmp_path: Path) -> None:
-    """One server refuses the update while the other waits for tensors: the trainer waits for neither."""
+def test_broadcasts_survive_servers_and_trainers_that_do_not_do_their_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early: list[float] = []
+    waits = weight_transfer.wait
+    monkeypatch.setattr(weight_transfer, "wait", lambda *given, **more: early.append(0.0) or waits(*given, **more))
     ports = free_port(), free_port()
     with serving(tmp_path, *((port, 0) for port in ports)):
-        servers = [TokenServer(f"http://127.0.0.1:{port}") for port in ports]
-        weights = torch.nn.Linear(2, 2).state_dict()
-        transfer = NcclTransfer(lambda: iter(weights.items()), torch.float32, "127.0.0.1", lambda place: GlooGroup(place, 0))
-        refusing = servers[1].asked
-        servers[1].asked = lambda method, path, *rest, **more: refusing(  # type: ignore[method-assign]
-            method, "/refused" if path == "/update_weights" else path, *rest, **more
-        )
-        told = transfer.send(servers, 1)
-    assert "answered with status 404" in told[servers[1]] and "start it anew" in told[servers[0]]
+
+        def servers() -> list[TokenServer]:
+            return [TokenServer(f"http://127.0.0.1:{port}") for port in ports]
+
+        one, other = servers()
+        begin_update(one)  # of a trainer that was killed then
+        transfer = broadcast()
+        assert transfer.send([one, other], 1) == {} and len(early) == 2, "an update that was left open is closed"
+        assert transfer.send([one, other], 2) == {} and len(early) == 2, "who took part once is not waited for again"
+
+        one, other = servers()
+        without(other, "/get_world_size")
+        told = broadcast().send([one, other], 3)
+        assert list(told) == [other] and "answered with status 404" in told[other], "the other has its weights"
+
+        for number, (route, says) in enumerate(
+            {"/update_weights": "take part in a broadcast", "/init_weight_transfer_engine": "meet"}.items()
+        ):
+            one, other = servers()
+            without(other, route)
+            told = broadcast().send([one, other], 4 + number)
+            assert "answered with status 404" in told[other] and f"refused to {says}" in told[one], (
+                "the trainer waits for neither"
+            )
+
+
+def test_servers_elsewhere_are_told_an_address_that_they_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = TokenServer("http://127.0.0.1:8000"), TokenServer("http://far:8000")
+
+    class Way:
+        def __init__(self, *_: object) -> None: ...
+
+        def __enter__(self) -> Way:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def connect(self, target: tuple[str, int]) -> None:
+            self.target = target[0]
+
+        def getsockname(self) -> tuple[str, int]:
+            return ("127.0.0.1" if self.target == "127.0.0.1" else "10.0.0.7", 4711)
+
+    monkeypatch.setattr(weight_transfer.socket, "getaddrinfo", lambda host, port, type: [(2, type, 0, "", (host, port))])
+    monkeypatch.setattr(weight_transfer.socket, "socket", Way)
+    assert address_towards([near]) == "127.0.0.1"
+    assert address_towards([near, far]) == "10.0.0.7"
+
+
+def test_adapters_of_two_sessions_have_names_of_their_own(tmp_path: Path) -> None:
+    """A server may have cached what an adapter of that name came to."""
+
+    class Model:
+        def save_pretrained(self, folder: Path) -> None:
+            (folder / "adapter.safetensors").touch()
+
+    server = TokenServer("http://here:8000")
+    loaded: list[str] = []
+    server.models = lambda: ["base", *loaded]  # type: ignore[method-assign]
+
+    def asked(method: str, path: str, body: dict[str, str], missing: bool = False) -> dict[str, str]:
+        loaded.append(body["lora_name"]) if path == "/v1/load_lora_adapter" else loaded.remove(body["lora_name"])
+        return {}
+
+    server.asked = asked  # type: ignore[method-assign, assignment]
+    names = []
+    for _ in range(2):
+        assert AdapterTransfer(Model, tmp_path).send([server], 3) == {}
+        assert loaded == [server.model], "the one before it is gone"
+        names.append(server.model)
+    assert names[0] != names[1]
 
 
 @pytest.mark.parametrize(

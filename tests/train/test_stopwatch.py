@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
+
+import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.train.stopwatch import LOST, Stopwatch, TimedJudge
+from bottega.train import stopwatch
+from bottega.train.stopwatch import LOST, BusyShares, Stopwatch, TimedJudge
 
 TASK = Task("class Model: ...", "t")
 
@@ -67,3 +71,25 @@ def test_a_judge_that_stays_lost_costs_a_verdict_and_is_not_remembered() -> None
     assert verdict.outcome is Outcome.INVALID_TASK and LOST in verdict.notes and watch.lost == 1
     counting.lost = False
     assert asyncio.run(judge.judge_async(TASK, _candidate())).outcome is Outcome.SAME
+
+
+def test_busy_shares_count_overlapping_steps_once_and_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps at a time, as with rollouts ahead: the second one is drawn and judged while the first is learned from."""
+    clock = [100.0]
+    monkeypatch.setattr(stopwatch.time, "monotonic", lambda: clock[0])
+    shares = BusyShares()
+    first, second = Stopwatch(shares), Stopwatch(shares)
+    with ExitStack() as drawing:
+        drawing.enter_context(first.generator.work())
+        clock[0] += 2
+        drawing.enter_context(second.generator.work())
+        clock[0] += 1
+    with first.trainer.work(), second.judge.work():
+        clock[0] += 1
+        told = first.figures()
+        assert (told["busy/generator"], told["busy/judge"], told["busy/trainer"]) == (0.75, 0.25, 0.25)
+        clock[0] += 4
+    clock[0] += 4
+    told = second.figures()
+    assert (told["busy/generator"], told["busy/judge"], told["busy/trainer"]) == (0.0, 0.5, 0.5), "since the step before"
+    assert (first.generator.seconds, second.generator.seconds, second.judge.seconds) == (3.0, 1.0, 5.0)

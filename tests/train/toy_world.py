@@ -139,14 +139,14 @@ class ToyJudge:
         return self.judge(task, candidate, **options)
 
 
-def toy_loaded(seed: int = 0, context: int = 64) -> LoadedModel:
+def toy_loaded(seed: int = 0, context: int = 64, **changes: Any) -> LoadedModel:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     torch.manual_seed(seed)
     shape = {
         "vocab_size": len(WORDS), "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 4, "max_position_embeddings": context, "initializer_range": 0.3, "tie_word_embeddings": False,
-        "eos_token_id": 1, "bos_token_id": 2,
+        "eos_token_id": 1, "bos_token_id": 2, **changes,
     }  # fmt: skip
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape)).eval()
     with torch.no_grad():

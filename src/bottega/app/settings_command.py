@@ -115,6 +115,8 @@ def kind_of(annotation: Any) -> str:
         return " or ".join(kind_of(part) for part in parts)
     if origin is tuple:
         return f"list of {kind_of(parts[0])}"
+    if origin is dict:
+        return f"table of {kind_of(parts[1])}"
     return WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 

@@ -16,6 +16,7 @@ from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.backbone.server import Endpoint, LimitField, ServerBackbone
+from bottega.backbone.thinking import template_arguments
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.plugins import Plugins
 
@@ -28,7 +29,7 @@ FORMS = """\
   scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`
   NAME:… or module:Name:…      one of an installed package, or of a module of yours
 Options may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192, and of all three
-server:MODEL@URL?thinking=no, or ?thinking_tokens=4096 as a limit for thoughts"""
+server:MODEL@URL?thinking=no, ?thinking_tokens=4096 as a limit for thoughts, or ?template={"reasoning_effort":"low"}"""
 
 
 BACKBONES = Plugins(
@@ -69,7 +70,8 @@ def _asked(rest: str, opener: Callable[..., Client]) -> dict[str, Any]:
         try:
             found[name] = READERS.get(kind, str)(value)
         except (ValueError, KeyError):
-            raise UsageError(f"the backbone's option {name}={value} is no {kind}") from None
+            what = "JSON object" if kind.startswith("dict") else kind
+            raise UsageError(f"the backbone's option {name}={value} is no {what}") from None
     return found
 
 
@@ -77,7 +79,14 @@ def _truth(word: str) -> bool:
     return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[word.lower()]
 
 
-READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float}
+def _object(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(text)
+    return found
+
+
+READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float, "dict[str, Any]": _object}
 
 
 def _called(opener: Callable[..., Client], form: str, rest: str, options: dict[str, Any]) -> Client:
@@ -101,6 +110,7 @@ def _local(
     cache_tokens: int | None = None,
     thinking: bool | None = None,
     thinking_tokens: int | None = None,
+    template: dict[str, Any] | None = None,
 ) -> Client:
     """A model in this process. What the options mean, `loading.load`, `LocalBackbone` and `TokenClient` say."""
     try:
@@ -108,7 +118,7 @@ def _local(
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
-    running = {"slots": slots, "cache_tokens": cache_tokens, "thinking": thinking}
+    running: dict[str, Any] = {"slots": slots, "cache_tokens": cache_tokens, "template": template_arguments(thinking, template)}
     return TokenClient(LocalBackbone.open(name, **loading, **running), thinking_tokens)
 
 
@@ -124,6 +134,7 @@ def _vllm(
     attention: str | None = None,
     thinking: bool | None = None,
     thinking_tokens: int | None = None,
+    template: dict[str, Any] | None = None,
 ) -> Client:
     """vLLM's engine in this process; what the options mean, `VllmBackbone.open` says."""
     try:
@@ -131,8 +142,9 @@ def _vllm(
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     sizes: dict[str, Any] = {"slots": slots, "memory": memory, "context": context}
-    options: dict[str, Any] = {"revision": revision, "graphs": graphs, "attention": attention, "thinking": thinking}
-    return TokenClient(VllmBackbone.open(name, dtype=dtype, **options, **sizes), thinking_tokens)
+    options: dict[str, Any] = {"revision": revision, "graphs": graphs, "attention": attention}
+    said = template_arguments(thinking, template)
+    return TokenClient(VllmBackbone.open(name, dtype=dtype, template=said, **options, **sizes), thinking_tokens)
 
 
 def _server(
@@ -145,6 +157,7 @@ def _server(
     limit_field: LimitField = "max_tokens",
     thinking: bool | None = None,
     thinking_tokens: int | None = None,
+    template: dict[str, Any] | None = None,
     tools: bool = True,
 ) -> Client:
     parts = server_parts(rest)
@@ -158,7 +171,7 @@ def _server(
         concurrency=concurrency,
         ledger=ledger,
         limit_field=limit_field,
-        thinking=thinking,
+        template=template_arguments(thinking, template),
         thinking_tokens=thinking_tokens,
         tools=tools,
     )

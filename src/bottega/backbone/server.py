@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
@@ -96,12 +96,12 @@ class ServerBackbone:
         retries: int = 5,
         ledger: Ledger | None = None,
         limit_field: LimitField = "max_tokens",
-        thinking: bool | None = None,
+        template: Mapping[str, Any] | None = None,
         thinking_tokens: int | None = None,
         tools: bool = True,
     ) -> None:
         """`timeout`: seconds without a byte; `deadline`: for one answer with all its retries. `limit_field`: newer commercial models want
-        `max_completion_tokens`; other servers may ignore that and never stop. `thinking` and `thinking_tokens` are asked in the words of vLLM
+        `max_completion_tokens`; other servers may ignore that and never stop. `template` and `thinking_tokens` are asked in the words of vLLM
         and SGLang; whether a budget is kept is the server's matter. `tools`: whether the server calls tools; else a model is told of them in plain
         text."""
         if concurrency < 1 or context < 1:
@@ -111,9 +111,8 @@ class ServerBackbone:
         self.timeout, self.deadline, self.retries = timeout, deadline, retries
         self.ledger = ledger or Ledger()
         self.limit_field, self.calls_tools = limit_field, tools
-        template = {"enable_thinking": thinking, "thinking_budget": thinking_tokens}
-        body = {"chat_template_kwargs": _said(template) or None, "thinking_token_budget": thinking_tokens}
-        self._extra = _said(body)
+        arguments = {**(template or {}), **_said({"thinking_budget": thinking_tokens})}
+        self._extra = _said({"chat_template_kwargs": arguments or None, "thinking_token_budget": thinking_tokens})
         """What the official client does not know, and servers of open models do."""
         self._line: _Line | None = None
 

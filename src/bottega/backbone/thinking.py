@@ -7,8 +7,9 @@ episode shows a later turn the kernel, its summary and the diagnosis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bottega.backbone.chat import Sampling, TokenBackbone, TokenCompletion, TokenRequest
 
@@ -23,6 +24,11 @@ class Thought:
     cut: tuple[int, ...]
     """Thoughts that were broken off, with the mark that ends them; empty where none were."""
     answer: TokenCompletion
+
+
+def template_arguments(thinking: bool | None, template: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of a chat template: `enable_thinking` where it is said, and what else the template knows, such as `reasoning_effort`."""
+    return {**({} if thinking is None else {"enable_thinking": thinking}), **(template or {})}
 
 
 def is_thinking(before: str, text: str) -> bool:

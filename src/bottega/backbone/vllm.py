@@ -2,14 +2,15 @@
 
 Our own engine keeps the generations (cancelling, closing) and vLLM's engine, behind the runner here, samples them.
 Everything of vLLM is built and called on one thread. Beside a trainer it begins without weights, takes the trainer's after every update, in the
-same process and without a copy between, and sleeps while the model learns. Left out: several GPUs, and the GGUF file of the embedded model.
+same process and without a copy between, and sleeps while the model learns or kernels are timed. It forgets its weights then, and has the trainer's
+again when it wakes: they are nearer than the host's memory. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ ENVIRONMENT = {
 }
 NamedWeights = Callable[[], Iterable[tuple[str, torch.Tensor]]]
 """Weights as they are now, by their names in the model's files."""
+KEEPS, FORGETS = 1, 2
+"""Levels of vLLM's sleep: its weights wait in the host's memory, or are gone."""
 SLOTS = 256
 MEMORY = 0.4
 """Share of the GPU that vLLM may fill. Its own default is nearly all, which leaves a trainer and the judge nothing."""
@@ -42,9 +45,8 @@ class VllmBackbone(EngineBackbone):
         weights: NamedWeights | None = None, sleeps: bool = False,
     ) -> None:  # fmt: skip
         """`open` is what callers want; this takes vLLM's `LLM` unopened, since it must be opened on the engine's thread."""
-        self._vllm = runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends, sleeps)
+        self._vllm = runner = VllmRunner(open_llm, slots, tokenizer.context, tokenizer.ends, sleeps, weights)
         super().__init__(name, tokenizer, vocabulary, runner)
-        self._weights = weights
         self.policy_version = 0 if weights is None else -1
         try:
             self._engine.between(lambda: None)
@@ -54,11 +56,11 @@ class VllmBackbone(EngineBackbone):
     @classmethod
     def open(
         cls, name: str, *, dtype: str = "auto", context: int | None = None, revision: str | None = None, slots: int | None = None,
-        memory: float | None = None, graphs: bool = True, attention: str | None = None, thinking: bool | None = None,
+        memory: float | None = None, graphs: bool = True, attention: str | None = None, template: Mapping[str, Any] | None = None,
         weights: NamedWeights | None = None, sleeps: bool = False,
     ) -> VllmBackbone:  # fmt: skip
         """A folder or a hub name. `memory`: share of the GPU. `graphs`: compile and record, a minute at the start. `attention`: one
-        of vLLM's back ends, if its own choice does not do. `thinking`: as for `loading.load`. `weights`: a trainer's, taken at every
+        of vLLM's back ends, if its own choice does not do. `template`: as for `loading.load`. `weights`: a trainer's, taken at every
         `weights_changed`; the folder's are not read then. `sleeps`: whether `rest` gives the GPU's memory back."""
         _require()
         slots, memory = SLOTS if slots is None else slots, MEMORY if memory is None else memory
@@ -77,7 +79,7 @@ class VllmBackbone(EngineBackbone):
             generation = GenerationConfig.from_pretrained(place, revision=revision)
         except OSError:  # not every model comes with one
             generation = None
-        tokenizer = tokenizer_of(name, inner, config, generation, context, thinking)
+        tokenizer = tokenizer_of(name, inner, config, generation, context, template)
         options: dict[str, Any] = {
             "dtype": dtype,
             "revision": revision,
@@ -109,8 +111,7 @@ class VllmBackbone(EngineBackbone):
             change()
             if torch.cuda.is_available():  # the trainer's stream is not vLLM's
                 torch.cuda.synchronize()
-            if self._weights is not None:
-                self._vllm.load_weights(self._weights())
+            self._vllm.take_weights()
             self._engine.version = version
             return version
 
@@ -128,9 +129,10 @@ class VllmRunner(BatchRunner):
     kind = "vLLM"
 
     def __init__(
-        self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int], sleeps: bool = False
-    ) -> None:
-        self.slots, self.capacity = slots, capacity
+        self, open_llm: Callable[[], Any], slots: int, capacity: int, ends: Sequence[int], sleeps: bool = False,
+        weights: NamedWeights | None = None,
+    ) -> None:  # fmt: skip
+        self.slots, self.capacity, self._weights = slots, capacity, weights
         self._sleeps, self._asleep = sleeps, False
         self.failure = "it was closed while it started"
         """Why it could not be opened."""
@@ -184,21 +186,26 @@ class VllmRunner(BatchRunner):
             del self._names[name]
             self._llm.llm_engine.abort_request([name])  # nothing happens where it is over already
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """By the names of the model's files; vLLM joins and casts them itself."""
-        self._wake()
-        self._llm.apply_model(lambda model: model.load_weights(weights))
+    def take_weights(self) -> None:
+        """The trainer's as they are now, by the names of the model's files; vLLM joins, casts and packs them itself."""
+        if self._weights is None:
+            return
+        if self._asleep:
+            self._wake()
+            return
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": self._weights()})
         self._llm.reset_prefix_cache()
 
     def hand_back(self) -> None:
         if self._sleeps and not self._asleep:
-            self._llm.sleep(level=1)
+            self._llm.sleep(level=FORGETS if self._weights is not None else KEEPS)
             self._asleep = True
 
     def _wake(self) -> None:
         if self._asleep:
             self._llm.wake_up()
             self._asleep = False
+            self.take_weights()
 
     def reset(self) -> None:
         self._llm.llm_engine.abort_request(list(self._names))

@@ -91,6 +91,11 @@ class MemoryPlan:
     def total(self) -> float:
         return float(sum(getattr(self, part.name) for part in fields(self)))
 
+    @property
+    def resident(self) -> float:
+        """What stays while answers are drawn."""
+        return self.weights + self.moments + self.reference + self.critic
+
     def __str__(self) -> str:
         held = {part.name: getattr(self, part.name) / GIB for part in fields(self)}
         parts = ", ".join(f"{name} {value:.1f}" for name, value in held.items() if value >= 0.05)
@@ -107,9 +112,10 @@ def memory_plan(size: ModelSize, config: Config, ranks: int, rollouts: bool = Tr
     kept = tokens * size.hidden * 2
     chunk = min(tokens, CHUNK["cuda"]) * size.vocabulary
     here = 0 if config.sharding.offload else 1
-    # The decoder joins or merges matrices in memory of its own; beside a sharded trainer it has the tables to itself as well.
-    merged = size.layers * size.layer * (2 if lora and sharded else 1)
-    copied = 2 * size.parameters if sharded and config.rollout.engine == "server" else 0  # gathered, for the servers
+    # The decoder joins or merges matrices in memory of its own; where it has a copy of the model, the tables are its own as well.
+    apart = sharded or config.rollout.staleness > 0
+    merged = size.layers * size.layer * (2 if lora and apart else 1)
+    copied = 2 * size.parameters if apart and config.rollout.engine != "own" else 0  # for the servers, or for vLLM
     return MemoryPlan(
         weights=here * (4 * trained + 2 * frozen) / ranks,
         gradients=here * 4 * trained / ranks,
@@ -119,7 +125,7 @@ def memory_plan(size: ModelSize, config: Config, ranks: int, rollouts: bool = Tr
         gathered=2 * (2 * size.layer + size.tables) if sharded else 0,
         activations=size.layers * (kept if config.model.recompute else kept + inside),
         head=max(chunk * 6, inside * config.model.recompute) + (0 if lora else 4 * size.vocabulary * size.hidden),
-        decoder=2 * (merged + (0 if lora and not sharded else size.tables)) if rollouts else copied,
+        decoder=2 * (merged + (0 if lora and not apart else size.tables)) if rollouts else copied,
         cache=_cache_tokens(config) * size.layers * 2 * size.kv_heads * size.head * 2 if rollouts else 0,
     )
 
@@ -145,6 +151,13 @@ def require_memory(model_config: Any, config: Config, ranks: Ranks, rollouts: bo
 def require_fit(size: ModelSize, config: Config, ranks: int, memory: float, rollouts: bool = True) -> None:
     """Raises `UsageError` where GPUs of so much memory are too few, with what would do."""
     plan = memory_plan(size, config, ranks, rollouts)
+    vllm = config.rollout.vllm_memory * memory if config.rollout.engine == "vllm" else 0.0
+    drawing = plan.total if config.rollout.staleness else plan.resident  # while the model learns, vLLM sleeps
+    if plan.total <= memory < vllm + drawing:
+        raise UsageError(
+            f"vLLM takes rollout.vllm_memory = {config.rollout.vllm_memory:g} of a GPU, {vllm / GIB:.0f} GiB, and beside it {drawing / GIB:.0f} "
+            f"GiB are held, of {memory / GIB:.0f}: lower it to {int(100 * (1 - drawing / memory)) / 100:g} or less, or set rollout.engine=own"
+        )
     if plan.total <= memory:
         return
     enough = least_ranks(size, config, memory, rollouts)

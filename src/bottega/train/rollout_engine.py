@@ -6,7 +6,6 @@ given theirs by `weight_transfer`.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +78,7 @@ def _in_process(config: Config, loaded: LoadedModel, learner: Learner, folder: P
     rollout = config.rollout
     return VllmBackbone.open(
         str(folder), dtype="bfloat16", context=loaded.tokenizer.context, slots=rollout.slots, memory=rollout.vllm_memory,
-        weights=_weights(learner), sleeps=not rollout.staleness, thinking=config.model.thinking,
+        weights=_weights(learner), sleeps=not rollout.staleness, template=loaded.tokenizer.template,
     )  # fmt: skip
 
 
@@ -97,9 +96,4 @@ def _transfer(config: Config, learner: Learner, servers: list[TokenServer], fold
         return AdapterTransfer(lambda: learner.shown, folder)
     if sync == "disk":
         return DiskTransfer(_weights(learner), dtype, folder)
-    return IpcTransfer(_weights(learner), dtype) if sync == "ipc" else NcclTransfer(_weights(learner), dtype, _host())
-
-
-def _host() -> str:
-    """This machine as others reach it."""
-    return socket.gethostbyname(socket.gethostname())
+    return IpcTransfer(_weights(learner), dtype) if sync == "ipc" else NcclTransfer(_weights(learner), dtype)

@@ -46,6 +46,8 @@ class ModelSettings(Section):
     """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
     thinking: bool | None = None
     """Thinking on or off, by the chat template's `enable_thinking`; none leaves it to the template."""
+    template: dict[str, bool | int | str] | None = None
+    """Other arguments of the chat template, such as `{reasoning_effort = "low"}`; one that it does not know is refused."""
     context: Positive | None = None
     """Tokens of a row that the model takes, at most; none is the model's own limit."""
     compile: bool | None = None

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from bottega.backbone.loading import LoadedModel, Lora, load
+from bottega.backbone.thinking import template_arguments
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.journal import FILE, EpisodeJournal
@@ -157,7 +158,7 @@ def load_for_training(config: Config) -> LoadedModel:
     adapted = lora is not None or model.adapter is not None
     loaded = load(
         model.name, device=device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
-        thinking=model.thinking,
+        template=template_arguments(model.thinking, model.template),
     )  # fmt: skip
     _freeze(loaded.model, model.freeze)
     for parameter in loaded.model.parameters():

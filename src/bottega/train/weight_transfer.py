@@ -11,13 +11,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import pickle
+import secrets
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import torch
 from torch import Tensor
@@ -32,8 +36,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 2**30
 """Of one update by IPC, which holds a copy in the dtype that is sent."""
 EARLY_SECONDS = 0.5
-"""Within them a server says that it refuses an update; the broadcast would wait for it for ever."""
-UPDATE, FINISH = "/update_weights", "/finish_weight_update"
+"""Within them a server says that it refuses to meet, or the first update of a group; the trainer would wait for it for ever."""
+MEET, START, UPDATE, FINISH = "/init_weight_transfer_engine", "/start_weight_update", "/update_weights", "/finish_weight_update"
 
 
 def at_each(servers: Sequence[TokenServer], work: Callable[[TokenServer], object]) -> dict[TokenServer, str]:
@@ -46,12 +50,14 @@ def at_each(servers: Sequence[TokenServer], work: Callable[[TokenServer], object
 
 
 class AdapterTransfer:
-    """Under a name of its own for each version, so that nothing that a server has cached can be taken for another version's."""
+    """Under a name of its own for each version, so that nothing that a server has cached can be taken for another version's; and for each
+    session, since a version that is learned again after a kill may differ in its last bits."""
 
     def __init__(self, model: Callable[[], Any], folder: Path) -> None:
         """`model`: the peft module, as it is now."""
         self._model, self._folder = model, folder
         self._run = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]
+        self._session = secrets.token_hex(4)
         self._written = -1  # a killed session may have left another version under the same name
 
     def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
@@ -63,7 +69,7 @@ class AdapterTransfer:
         return at_each(servers, partial(self._load, place=place, version=version))
 
     def _load(self, server: TokenServer, place: Path, version: int) -> None:
-        mine, name = f"bottega-{self._run}-", f"bottega-{self._run}-{version}"
+        mine, name = f"bottega-{self._run}-", f"bottega-{self._run}-{self._session}-{version}"
         for old in [each for each in server.models() if each.startswith(mine)]:
             server.asked("POST", "/v1/unload_lora_adapter", {"lora_name": old}, missing=True)
         server.asked("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(place.resolve())})
@@ -133,39 +139,34 @@ class NcclTransfer:
     """One broadcast to the workers of all servers; the group is made anew where servers have come or gone."""
 
     def __init__(
-        self, weights: NamedWeights, dtype: torch.dtype, host: str, join: Callable[[dict[str, Any]], Any] | None = None
+        self, weights: NamedWeights, dtype: torch.dtype, host: str = "", join: Callable[[dict[str, Any]], Any] | None = None
     ) -> None:
-        """`host`: this machine, as the servers reach it. `join`: makes the trainer's end of the group; vLLM's own where none is given."""
+        """`host`: this machine, as the servers reach it; none finds it out. `join`: makes the trainer's end of the group; vLLM's own where none
+        is given."""
         self._weights, self._dtype, self._host, self._join = weights, dtype, host, join or _join_by_vllm
         self._members: list[TokenServer] = []
         self._group: Any = None
+        self._listed: dict[str, Any] = {}
+        self._proved = False
+        """Whether the group has carried an update: until then a server may refuse one."""
 
     def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
         failed = at_each(servers, begin_update)
         able = [each for each in servers if each not in failed]
+        while able and able != self._members:
+            failed |= self._meet(able)
+            able = [each for each in able if each not in failed]
         if not able:
             return failed
-        if able != self._members:
-            unreached = self._meet(able)
-            if unreached:
-                return failed | unreached | self.send([each for each in able if each not in unreached], version)
-        listed = {"update_info": described(self._weights(), self._dtype)}
-        pool = ThreadPoolExecutor(len(able))
-        asked = {server: pool.submit(_post, server, UPDATE, listed) for server in able}
-        early = wait(asked.values(), timeout=EARLY_SECONDS).done
-        refused = [server for server, each in asked.items() if each in early and each.exception()]
-        if not refused:
-            for _, value in self._weights():
-                self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
-        pool.shutdown(wait=not refused)
-        for server, each in asked.items():
-            if refused and server not in refused:
-                failed[server] = f"waits for a broadcast that {refused[0].address} refused to take part in: start it anew"
-            elif (error := each.exception()) is not None:
-                failed[server] = str(error)
-        if failed:
-            self._members = []
-        return failed | at_each([each for each in able if each not in failed], end_update)
+        self._listed = self._listed or {"update_info": described(self._weights(), self._dtype)}
+        with asked_of(able, partial(_post, path=UPDATE, body=self._listed)) as asked:
+            refused = {} if self._proved else refusals(asked, "take part in a broadcast")
+            if not refused:
+                for _, value in self._weights():
+                    self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
+        lost = refused or errors_of(asked)
+        self._proved, self._members = not lost, [] if lost else able
+        return failed | lost | at_each([each for each in able if each not in lost], end_update)
 
     def _meet(self, servers: list[TokenServer]) -> dict[TokenServer, str]:
         """Servers that join first wait for the trainer, and the other way round: so all are asked at once."""
@@ -176,22 +177,68 @@ class NcclTransfer:
         if failed:
             return failed
         place: dict[str, Any] = {
-            "master_address": self._host,
+            "master_address": self._host or address_towards(servers),
             "master_port": free_port(),
             "world_size": 1 + sum(sizes.values()),
         }
         offsets = {server: 1 + sum(sizes[each] for each in servers[:number]) for number, server in enumerate(servers)}
-        with ThreadPoolExecutor(len(servers)) as pool:
-            asked = {
-                server: pool.submit(
-                    _post, server, "/init_weight_transfer_engine", {"init_info": {**place, "rank_offset": offset}}
-                )
-                for server, offset in offsets.items()
-            }
-            self._group = self._join(place)
-        failed = {server: str(error) for server, each in asked.items() if (error := each.exception()) is not None}
+
+        def meet(server: TokenServer) -> None:
+            _post(server, MEET, {"init_info": {**place, "rank_offset": offsets[server]}})
+
+        self._proved = False
+        with asked_of(servers, meet) as asked:
+            failed = refusals(asked, "meet the trainer")
+            if not failed:
+                self._group = self._join(place)
+        failed = failed or errors_of(asked)
         self._members = [] if failed else servers
         return failed
+
+
+Asked = dict["TokenServer", "Future[None]"]
+
+
+@contextmanager
+def asked_of(servers: Sequence[TokenServer], work: Callable[[TokenServer], None]) -> Iterator[Asked]:
+    """Calls that servers answer only once the trainer has done its part, which is the body; they are waited for unless one has refused."""
+    pool = ThreadPoolExecutor(len(servers))
+    asked = {server: pool.submit(work, server) for server in servers}
+    try:
+        yield asked
+    except BaseException:
+        pool.shutdown(wait=False)
+        raise
+    pool.shutdown(wait=not any(each.done() and each.exception() for each in asked.values()))
+
+
+def refusals(asked: Asked, what: str) -> dict[TokenServer, str]:
+    """Servers that will not do their part, and those that wait for them in vain; none if all seem to."""
+    early = wait(asked.values(), timeout=EARLY_SECONDS, return_when=FIRST_EXCEPTION).done
+    refused = {
+        server: str(error) for server, each in asked.items() if each in early and (error := each.exception()) is not None
+    }
+    if not refused:
+        return {}
+    first = next(iter(refused)).address
+    return {server: refused.get(server, f"waits in vain, since {first} refused to {what}: start it anew") for server in asked}
+
+
+def errors_of(asked: Asked) -> dict[TokenServer, str]:
+    return {server: str(error) for server, each in asked.items() if (error := each.exception()) is not None}
+
+
+def address_towards(servers: Sequence[TokenServer]) -> str:
+    """This machine as those reach it: the address of ours that the way to them begins with. The name of this machine would not do, it often
+    stands for 127.0.1.1."""
+    own = []
+    for server in servers:
+        place = urlsplit(server.address)
+        family, kind, _, _, target = socket.getaddrinfo(place.hostname, place.port or 80, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as way:
+            way.connect(target)  # nothing is sent
+            own.append(str(way.getsockname()[0]))
+    return next((each for each in own if not ip_address(each).is_loopback), own[0])
 
 
 def _join_by_vllm(place: dict[str, Any]) -> Any:
@@ -209,8 +256,16 @@ def _post(server: TokenServer, path: str, body: Any = None) -> None:
 
 
 def begin_update(server: TokenServer) -> None:
+    """An update that a killed trainer left open is closed first: vLLM refuses a second one."""
     server.asked("POST", "/pause", query={"mode": "keep"})
-    server.asked("POST", "/start_weight_update")
+    try:
+        server.asked("POST", START)
+    except BackboneError as refused:
+        try:
+            server.asked("POST", FINISH)
+        except BackboneError:  # there was none
+            raise refused from None
+        server.asked("POST", START)
 
 
 def end_update(server: TokenServer) -> None:
