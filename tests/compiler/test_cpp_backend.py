@@ -6,7 +6,7 @@ from executed import executed
 from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
-from bottega.compiler.backends.cpp import PASSES, write
+from bottega.compiler.backends.cpp import PASSES, wide_products, write
 from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
 from bottega.compiler.module_frame import frame_of
@@ -212,3 +212,18 @@ def test_the_window_of_a_pool_has_no_branches() -> None:
     lowered = lower_task(Task(source, "module"), with_library=False)
     text = write(lowered.plan(ALL), lowered.frame, ALL)
     assert "{ return a > b || a != a ? a : b; }" in text and "row[ix] = maximum(row[ix], relu(" in text
+
+
+def test_a_cpu_without_halves_gets_products_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "F.gelu(self.f(x)) + F.scaled_dot_product_attention(q, q, q, attn_mask=m).sum(1)"
+    inputs = "torch.randn(3, 37, 50).to(H), torch.randn(3, 2, 37, 16).to(H), torch.rand(37, 37) > 0.2"
+    source = "import torch\nH = torch.bfloat16\n" + module(body, inputs, "x, q, m", "self.f = nn.Linear(50, 16, dtype=H)")
+    monkeypatch.setattr(wide_products, "slow_types", lambda: frozenset({"bfloat16"}))
+    kept = ALL - {"own_product", "own_attention"}
+    _check(source, kept, 3)
+    understood = lower_task(Task(source, "module"), with_library=False)
+    text = write(understood.plan(kept), understood.frame, kept)
+    assert "F.linear(x.float(), self.f.weight.float(), self.f.bias.float()).to(torch.bfloat16)" in text
+    assert "attn_mask=m" in text and "q.float()" in text
+    monkeypatch.setattr(wide_products, "slow_types", lambda: frozenset({"float16"}))
+    assert ".float()" not in write(understood.plan(kept), understood.frame, kept)

@@ -11,7 +11,8 @@ from small_tasks import SMALL, task
 
 from bottega.compiler.bodies import bodies, made, read
 from bottega.compiler.build_step import Refusal
-from bottega.compiler.expression import Cast, walk
+from bottega.compiler.expression import Apply, Cast, walk
+from bottega.compiler.fusion_rule import MOST_AGAIN
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
 from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.step_compiler import StepCompiler, lower_task
@@ -83,6 +84,22 @@ def test_attention_by_hand_is_found() -> None:
 def test_a_result_with_two_users_is_computed_once() -> None:
     fused = kernels("residual_two_uses", "fuse_elementwise")
     assert [type(kernel) for kernel in fused] == [FunctionCall, Map]
+
+
+@pytest.mark.rotates
+def test_steps_that_are_written_out_do_not_compute_all_steps_before_them_again() -> None:
+    forward = """h, ys = torch.zeros(4, 6, 9), []
+for i in range(24):
+    h = torch.tanh(x[:, i, :, None]) * h + x[:, i, :, None] * 2
+    ys.append((h * h.exp()).sum(-1))
+return torch.stack(ys, 1)"""
+    given = task("loop", forward, "torch.randn(4, 24, 6)")
+    understood = lower_task(given, with_library=False)
+    plan = understood.plan(frozenset(NAMES))
+    work = [sum(isinstance(node, Apply) for body in bodies(kernel) for node in walk(body)) for kernel in plan.kernels]
+    assert max(work) <= 2 * MOST_AGAIN
+    model, inputs = built(given)
+    close(Interpreter(plan, model, inputs).run(), model(*inputs))
 
 
 def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None:

@@ -67,6 +67,12 @@ MODULES = {
         "x, s",
         "self.register_buffer('w', torch.randn(48, 32).to(torch.float8_e4m3fn)); self.register_buffer('t', torch.rand(1, 48))",
     ),
+    "a_mask_made_in_forward": module(
+        "F.softmax(x + m[None], -1)", "torch.randn(2, 6, 37)", before="m = torch.zeros(6, 37); m[:3, 5:9] = 2.0; m[3:, :5] = -1.0"
+    ),
+    "a_convolution_of_turned_images": module(
+        "F.relu(self.c(x.permute(0, 3, 1, 2)) * 2)", "torch.randn(2, 9, 9, 8)", init="self.c = nn.Conv2d(8, 8, 3)"
+    ),
     "states_in_a_tuple": module(
         "self.r(x * 2, (h, c))",
         "torch.randn(3, 7, 4), torch.randn(1, 3, 6), torch.randn(1, 3, 6)",
@@ -110,6 +116,77 @@ def test_a_draft_returns_what_the_module_returns(name: str) -> None:
         for one, other in zip(ours, theirs, strict=True):
             assert one.dtype == other.dtype
             torch.testing.assert_close(one.float(), other.float(), rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+def test_a_mask_of_numbers_alone_is_made_once() -> None:
+    source = DraftCompiler().build(Task(MODULES["a_mask_made_in_forward"], "mask"), "cpp").steps[0].candidate.source
+    constructor, forward = source.split("    def forward")
+    assert "slice_scatter" in constructor and "slice_scatter" not in forward
+    assert "persistent=False" in constructor and "self.made_" in forward
+
+
+CHANGED = """import torch
+import torch.nn as nn
+
+try:
+    from a_package_that_nobody_has import act
+except ImportError:
+    act = nn.ReLU
+
+if torch.cuda.is_available() or True:
+    WIDTH = 4
+else:
+    WIDTH = 8
+
+for WIDE in (1, 2):
+    WIDTH += WIDE
+
+TABLE = {"first": nn.Tanh}
+TABLE["second"] = nn.Sigmoid
+TABLE.update(third=act)
+
+
+class Part(nn.Module):
+    def __init__(self, kinds=("first", "second", "third")):
+        super().__init__()
+        self.parts = nn.ModuleList(TABLE[kind]() for kind in kinds)
+        self.weight = nn.Parameter(torch.randn(WIDTH))
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x) * self.weight
+        return x
+
+
+Part.eps = 2.0
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.eps = Part(), Part.eps
+
+    def forward(self, x):
+        return self.part(x) + self.eps
+
+
+def get_inputs():
+    return [torch.randn(3, 7)]
+
+
+def get_init_inputs():
+    return []
+
+
+if __name__ == "__main__":
+    TABLE = None
+"""
+
+
+def test_a_draft_has_whatever_makes_the_names_that_its_constructor_uses() -> None:
+    wanted, got = _outputs(CHANGED, "changed", 0)
+    torch.testing.assert_close(got, wanted)
+    assert "__main__" not in DraftCompiler().build(Task(CHANGED, "changed"), "cpp").steps[0].candidate.source
 
 
 def _shown(value: object) -> object:

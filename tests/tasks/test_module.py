@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from executed import executed
 
 from bottega.core.errors import TaskError, UsageError
 from bottega.tasks.module import MARK, Wanted, module_task_of, open_module
@@ -118,6 +121,42 @@ def test_a_function_becomes_a_module_that_calls_it() -> None:
         module_task_of(text, Wanted(inputs="x", function="missing"), "file", "file.py")
     with pytest.raises(UsageError, match="in place of --class"):
         module_task_of(text, Wanted(inputs="x", init="1", function="gated"), "file", "file.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (ONE, Wanted(inputs="torch.randn(2, 4)", init="4")),
+        (TWO, Wanted("Block", inputs="batch", init="dim=4")),
+        (COMPLETE.replace("return x\n", "return self.w * x\n").replace("forward", "__init__(self):\n        "
+         "super(Model, self).__init__()\n        self.w = nn.Parameter(torch.ones(2))\n\n    def forward"), Wanted()),
+        ("from torch.nn import Linear\n", Wanted("Linear", inputs="torch.randn(2, 4)", init="4, 4")),
+        ("import torch\n\ndef scaled(x, by=2.0):\n    return x * by\n", Wanted(inputs="torch.randn(2)", function="scaled")),
+    ],
+    ids=["class", "derived", "kernelbench", "imported", "function"],
+)  # fmt: skip
+def test_weights_and_inputs_come_in_the_data_type_that_is_asked_for(text: str, wanted: Wanted) -> None:
+    text = text.replace("return x\n", "return [(torch.randn(2, 4), torch.arange(2))[0]]\n") if "batch" in text else text
+    text = text if "import torch\n" in text else "import torch\n" + text
+    task = executed(module_task_of(text, replace(wanted, dtype="bfloat16"), "file", "file.py").task.source)
+    model, inputs = task.Model(*task.get_init_inputs()), task.get_inputs()
+    assert all(weight.dtype == torch.bfloat16 for weight in model.parameters())
+    assert inputs[0].dtype == torch.bfloat16 and model(*inputs).dtype == torch.bfloat16
+    plain = executed(module_task_of(text, wanted, "file", "file.py").task.source)
+    assert plain.get_inputs()[0].dtype == torch.float32
+    original = plain.Model(*plain.get_init_inputs())
+    assert model.state_dict().keys() == original.state_dict().keys()
+    assert type(model).__name__ == type(original).__name__
+
+
+def test_whole_numbers_and_what_has_a_type_of_its_own_stay(tmp_path: Path) -> None:
+    inputs = "torch.randn(2), torch.arange(2), {'a': (torch.randn(2), None)}, torch.randn(2, dtype=torch.float64)"
+    task = executed(module_task_of(COMPLETE, Wanted("Model", inputs, dtype="float16"), "file", "file.py").task.source)
+    first, whole, held, wide = task.get_inputs()
+    assert (first.dtype, whole.dtype, wide.dtype) == (torch.float16, torch.int64, torch.float64)
+    assert held["a"][0].dtype == torch.float16 and held["a"][1] is None
+    made = open_module("builtin:star_relu", Wanted(dtype="bfloat16")).task
+    assert executed(made.source).get_inputs()[0].dtype == torch.bfloat16
 
 
 def test_an_inherited_constructor_is_seen() -> None:

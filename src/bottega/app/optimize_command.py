@@ -44,7 +44,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
 
     Any file with an nn.Module: say how it is built and called.
 
-        bottega optimize model.py --class Block --init "dim=512" --inputs "torch.randn(8, 512)" --device cuda
+        bottega optimize model.py --class Block --init "dim=512" --inputs "torch.randn(8, 512)" --device cuda dtype=bfloat16
 
     A function of a file, the modules that a program calls, a whole model of transformers (random weights, or those of a local folder):
 
@@ -87,7 +87,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
             f"name one module: a Python file or a task such as builtin:star_relu, not {len(given.words)} arguments"
         )
     settings.prices(settings.backbone)
-    wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function)
+    wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function, settings.dtype)
     several = _several(given, wanted)
     if several is not None:
         raise typer.Exit(several)

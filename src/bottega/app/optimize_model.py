@@ -205,7 +205,7 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
         ) from None
     kind = (getattr(config, "architectures", None) or [""])[0]
     factory = getattr(transformers, kind, None) or transformers.AutoModel
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    dtype = getattr(torch, wanted.dtype or ("float32" if device == "cpu" else "bfloat16"))
     if any(Path(name).glob("*.safetensors")):
         model = factory.from_pretrained(name, dtype=dtype)
     else:

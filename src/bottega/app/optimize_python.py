@@ -59,6 +59,8 @@ def optimize(
     """
     device = next((tensor.device.type for tensor in (*model.parameters(), *model.buffers())), "cpu")
     chosen = settings_for(device, settings)
+    if chosen.dtype is not None:
+        raise UsageError("dtype: a module that is at hand has its own data type; cast it and its inputs first")
     given = read_arguments([example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, model.forward)
     if not submodule and (chosen.whole if chosen.whole is not None else is_whole(model)):
         return optimize_model(model, given, Path(out) if out is not None else None, chosen)

@@ -75,6 +75,13 @@ class Apply:
     title: str = field(default="", compare=False)
     """The result that it is, where it is one: what it is called in a kernel."""
 
+    def __hash__(self) -> int:
+        """Computed once: a tree is looked up at every one of its nodes."""
+        found: int | None = self.__dict__.get("_hash")
+        if found is None:
+            object.__setattr__(self, "_hash", found := hash((self.function, self.arguments)))
+        return found
+
 
 @dataclass(frozen=True)
 class Cast:
@@ -148,17 +155,24 @@ def titled(expression: Expression, title: str) -> Expression:
     return changed(expression, title=title) if isinstance(expression, Apply | Cast) and not expression.title else expression
 
 
-def replace(expression: Expression, swap: dict[Expression, Expression]) -> Expression:
-    """The tree with some of its nodes replaced."""
-    if expression in swap:
-        return swap[expression]
-    if isinstance(expression, Apply):
-        arguments = tuple(replace(argument, swap) for argument in expression.arguments)
-        return Apply(expression.function, arguments, expression.title)
-    if isinstance(expression, Cast):
-        return Cast(expression.dtype, replace(expression.argument, swap), expression.title)
-    if isinstance(expression, Gather):
-        return Gather(
-            expression.view, expression.axis_stride, expression.size, replace(expression.index, swap), expression.dtype
-        )
-    return expression
+def replace(expression: Expression, swap: Mapping[Expression, Expression]) -> Expression:
+    """The tree with some of its nodes replaced. What stands in several places is made once, and stays one object."""
+    made: dict[int, Expression] = {}
+
+    def new(node: Expression) -> Expression:
+        if id(node) not in made:
+            made[id(node)] = fresh(node)
+        return made[id(node)]
+
+    def fresh(node: Expression) -> Expression:
+        if node in swap:
+            return swap[node]
+        if isinstance(node, Apply):
+            return Apply(node.function, tuple(map(new, node.arguments)), node.title)
+        if isinstance(node, Cast):
+            return Cast(node.dtype, new(node.argument), node.title)
+        if isinstance(node, Gather):
+            return Gather(node.view, node.axis_stride, node.size, new(node.index), node.dtype)
+        return node
+
+    return new(expression)

@@ -16,6 +16,9 @@ FEW_ROWS, LONG_ROW = 512, 8192
 """Below so many rows of at least this length, a program for each row leaves the device idle."""
 MOST_STORES = 4
 """Of a map that stores on the way what others read. A recurrence that is written out step by step would else become one expression."""
+MOST_AGAIN = 256
+"""Operations of a fused kernel in which something may be computed twice. Steps of a recurrence that is written out, each with a result of its own,
+would else compute all steps before them again."""
 EXPENSIVE = frozenset(
     (
         "exp",
@@ -65,7 +68,7 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
                 fused = _gated(producer, kernels[later], buffer, passes)
             else:
                 fused = _pair(producer, kernels[later], buffer, passes)
-            if fused is None:
+            if fused is None or _repeats((producer, kernels[later]), fused):
                 continue
             for name in made(producer):  # all of them that only this consumer read
                 if name not in returned and [user for user in range(len(kernels)) if name in read(kernels[user])] == [later]:
@@ -100,8 +103,20 @@ def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list
         second = kernels[later]
         if isinstance(second, RowProgram) and not set(made(first)) & read(second) and shared_rows(first, second):
             joined = fusion.chain(first, second, "")
-            return _placed(kernels, place, later, joined) if joined is not None else None
+            if joined is None or _repeats((first, second), joined):
+                return None
+            return _placed(kernels, place, later, joined)
     return None
+
+
+def _repeats(parts: tuple[Kernel, Kernel], fused: Kernel) -> bool:
+    """Whether much is computed again in the fused kernel that its parts computed once."""
+    work = _operations(fused)
+    return work > MOST_AGAIN and work > sum(map(_operations, parts))
+
+
+def _operations(kernel: Kernel) -> int:
+    return sum(isinstance(node, Apply) for body in bodies(kernel) for node in walk(body))
 
 
 def shared_rows(first: RowProgram, second: RowProgram) -> bool:

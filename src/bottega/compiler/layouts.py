@@ -23,10 +23,13 @@ def in_layout(buffer: Buffer) -> str:
     return f"{name} if {name}.stride() == {strides} else {copied}"
 
 
-def in_order(kernel: Kernel) -> Kernel:
+def in_order(kernel: Kernel, otherwise: bool) -> Kernel:
+    """A convolution's result lies as its operands do: asked for in order where one of them is a turned view, or where inputs or weights lie
+    `otherwise`."""
     if not isinstance(kernel, FunctionCall) or "conv" not in kernel.function or len(kernel.results) != 1:
         return kernel
-    return dataclasses.replace(kernel, then=".contiguous()")
+    turned = any(isinstance(value, View) and not value.contiguous for value in kernel.arguments)
+    return dataclasses.replace(kernel, then=".contiguous()") if otherwise or turned else kernel
 
 
 def as_returned(

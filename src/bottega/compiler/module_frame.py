@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bottega.compiler.build_step import Refusal
-from bottega.compiler.source.statements import binds, reads
+from bottega.compiler.source.statements import makers, reads
 from bottega.core.task import BESIDE, Task, parsed
 
 MODEL, NEW = "Model", "ModelNew"
@@ -58,12 +58,12 @@ class Frame:
         return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
-def read_model(task: Task) -> tuple[ast.Module, dict[str, ast.stmt], ast.ClassDef]:
-    """Returns the file's tree, its statements by the names that they bind, and `Model`, which has a `forward`. Raises `Refusal`."""
+def read_model(task: Task) -> tuple[ast.Module, dict[str, list[ast.stmt]], ast.ClassDef]:
+    """Returns the file's tree, its statements by the names that they make, and `Model`, which has a `forward`. Raises `Refusal`."""
     tree = parsed(task.source, task.label)
-    bound = {name: statement for statement in tree.body for name in binds(statement)}
-    model = bound.get(MODEL)
-    if not isinstance(model, ast.ClassDef):
+    bound = makers(tree.body)
+    model = next((each for each in reversed(bound.get(MODEL, [])) if isinstance(each, ast.ClassDef)), None)
+    if model is None:
         raise Refusal(f"{task.label}: {MODEL} is not a class")
     if not any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in model.body):
         raise Refusal(f"{task.label}: {MODEL} has no forward of its own")
@@ -126,15 +126,15 @@ def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-def _needed(roots: Iterable[ast.AST], bound: dict[str, ast.stmt]) -> set[ast.stmt]:
+def _needed(roots: Iterable[ast.AST], bound: dict[str, list[ast.stmt]]) -> set[ast.stmt]:
     found: set[ast.stmt] = set()
     pending = list(roots)
     while pending:
         for name in reads(pending.pop()):
-            statement = bound.get(name)
-            if statement is not None and statement not in found:
-                found.add(statement)
-                pending.append(_without_forward(statement))
+            for statement in bound.get(name, ()):
+                if statement not in found:
+                    found.add(statement)
+                    pending.append(_without_forward(statement))
     return found
 
 

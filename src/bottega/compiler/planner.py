@@ -62,8 +62,7 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     turned = [buffer for buffer in kept.values() if buffer.kind == "input" and buffer.strides]
     by_shape = LIBRARY_FUNCTIONS.name in passes and not any(buffer.strides for buffer in kept.values())
     shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
-    if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
-        kernels = [in_order(kernel) for kernel in kernels]
+    kernels = [in_order(kernel, any(buffer.strides for buffer in kept.values())) for kernel in kernels]
     layouts = tuple((buffer.name, in_layout(buffer)) for buffer in turned)
     changed = tuple((name, view.text) for (name, _), view in zip(to_copy, handed_over[1:]))
     written = tuple(name for name, _ in lowered.changed if name not in dict(to_copy))

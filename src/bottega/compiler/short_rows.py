@@ -6,12 +6,14 @@ import functools
 import itertools
 import math
 
-from bottega.compiler.expression import Constant, Expression, Gather, Index, Load, Name, apply, replace, walk, with_views
+from bottega.compiler.expression import Apply, Constant, Expression, Gather, Index, Load, Name, apply, replace, walk, with_views
 from bottega.compiler.kernel import Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.view import View
 
 MOST, SHORTEST = 8, 8
 """Elements of such a row, and of the last dimension that is left: no vector is made of fewer."""
+MOST_OPERATIONS = 512
+"""Of all terms together: longer texts take a compiler minutes."""
 JOINED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 
 
@@ -22,6 +24,7 @@ def written_out(kernel: Kernel) -> Kernel:
     nodes = [node for reduction in kernel.reductions for node in walk(reduction.body)]
     plain = all("float" in node.dtype for node in nodes if isinstance(node, Load))
     plain &= not any(isinstance(node, Gather) for node in nodes)
+    plain &= math.prod(kernel.reduced) * sum(isinstance(node, Apply) for node in nodes) <= MOST_OPERATIONS
     if math.prod(kernel.reduced) > MOST or not plain or any(r.operation not in JOINED for r in kernel.reductions):
         return kernel
     known: dict[Expression, Expression] = {}

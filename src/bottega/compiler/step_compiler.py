@@ -12,6 +12,7 @@ from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps, Re
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
 from bottega.compiler.choices import BY_RULE, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.constants import with_constants_made_once
 from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
@@ -19,7 +20,7 @@ from bottega.compiler.layers.steps import layer_steps, replaces_layers
 from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
-from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.lowering.lower import INLINE, KNOWN, Lowered, lower
 from bottega.compiler.matmul_rule import products_pay
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
@@ -38,9 +39,9 @@ VERSION = "2"
 LONGEST_UNROLLED = 9_000
 """A network whose unrolled source has more characters than this is written with replaced layers only."""
 
-MOST_STATEMENTS = 200
-"""Of a module that is built pass by pass in C++ or CUDA. A longer one, such as a loop over time that is written out, is written once with all
-passes: planning it anew for each of them takes minutes."""
+MOST_STATEMENTS = 120
+"""Of a module that is built pass by pass in C++ or CUDA. A longer one, such as a loop over time that is written out, is written with all passes at
+once, in its two branches: planning it anew for each of them takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ class LoweredTask:
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
     """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
     frame, graph = frame_of(task), trace(task, KNOWN)
-    frame = replace(frame, unpacked=graph.unpacked, kept=graph.kept)
     callgraph = recorded(task.source, graph.evaluated)
-    named = _named(graph, frame, result_names(graph, callgraph))
+    named = with_constants_made_once(_named(graph, frame, result_names(graph, callgraph)), INLINE)
+    frame = replace(frame, unpacked=named.unpacked, kept=named.kept)
     calls = calls_by_result(callgraph) if with_library else None
     return LoweredTask(task, frame, lower(named, task.label, calls), cuts(callgraph))
 
@@ -213,9 +214,11 @@ class StepCompiler:
         builder = StepBuilder(lowered, target, excluded)
         light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
         if len(builder.lowered.lowered.statements) > MOST_STATEMENTS and not target.language.kernel_library:
-            if (step := builder.at_once([*light, *target.passes], None)) is None:
+            branches = ([*light, *target.passes], [*light, *builder.own(_Place(), self.every_product), *target.passes])
+            steps = [step for passes in branches if (step := builder.at_once(passes, None)) is not None]
+            if not steps:
                 raise nothing_left(builder.lowered, target.language.name)
-            return (step,)
+            return tuple({step.candidate.source: step for step in steps}.values())
         fused = builder.take(None, light)
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()

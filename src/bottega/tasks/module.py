@@ -15,6 +15,7 @@ from pathlib import Path
 from bottega.core.errors import UsageError
 from bottega.core.task import REQUIRED_NAMES, Task, parsed, top_level_names
 from bottega.tasks.bundled_modules import with_bundled_modules
+from bottega.tasks.data_type import with_data_type
 from bottega.tasks.files import level_of_folder, read_source
 from bottega.tasks.load import load_task
 from bottega.tasks.signature import MARK, Function, defaults_of, method_of, needed_of, places_of
@@ -32,6 +33,8 @@ class Wanted:
     """The same for the constructor."""
     function: str | None = None
     """A function of the file, in place of a class."""
+    dtype: str | None = None
+    """Of weights and inputs that are float32 as the file has them."""
 
     def to_json(self) -> dict[str, str | None]:
         return asdict(self)
@@ -57,7 +60,8 @@ def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> ModuleT
     path = Path(reference)
     if path.suffix != ".py" and not path.is_file():
         task = load_task(reference, size=size)
-        return replace(module_task_of(task.source, wanted, task.name, task.label, task.level), task=_asked(task, wanted))
+        made = module_task_of(task.source, _asked(task, wanted), task.name, task.label, task.level)
+        return made if wanted.dtype else replace(made, task=task)
     if not path.exists():
         raise UsageError(
             f"{reference}: no such file; name a Python file with an nn.Module, or a task such as builtin:star_relu"
@@ -70,7 +74,8 @@ def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> ModuleT
 def module_task_of(text: str, wanted: Wanted, name: str, origin: str, level: int | None = None) -> ModuleTask:
     """The same text and wishes always make the same task."""
     tree = parsed(text, origin)
-    class_name, source = _complete(tree, text, wanted, origin)
+    class_name, source = _complete(tree, text, replace(wanted, dtype=None), origin)
+    source = with_data_type(source, wanted.dtype, origin) if wanted.dtype else source
     task = Task(source, name, origin, level).validate()
     return ModuleTask(text, replace(task, tags=tags_of(source, level)), class_name, wanted)
 
@@ -235,9 +240,9 @@ def _example(names: Sequence[str]) -> str:
     return ", ".join(f"{name}=…" for name in names)
 
 
-def _asked(task: Task, wanted: Wanted) -> Task:
-    if wanted != Wanted():
+def _asked(task: Task, wanted: Wanted) -> Wanted:
+    if replace(wanted, dtype=None) != Wanted():
         raise UsageError(
             f"{task.label}: is a task already; --class, --inputs, --init and function= are for Python files of your own"
         )
-    return task
+    return wanted

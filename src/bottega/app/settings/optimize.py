@@ -33,6 +33,8 @@ class OptimizeSettings(WritingSettings):
     """Constructor arguments: a function of the file, or an expression with torch."""
     inputs: str | None = None
     """Example inputs, in the same way."""
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    """Of weights and inputs that the file has in float32, as `.to(torch.bfloat16)` makes them; none leaves them. Of hf: bfloat16 on a GPU."""
     whole: bool | None = None
     """Optimize the parts of a model that are worth it and measure the model end to end; none is so for models of many parts."""
     modules: Positive = 5

@@ -61,15 +61,15 @@ def read_network(task: Task) -> NetworkSource:
     return NetworkSource(task.source, task.label, model, paths, kept, imports)
 
 
-def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt]) -> set[ast.stmt]:
+def _needed(model: ast.ClassDef, bound: Mapping[str, list[ast.stmt]]) -> set[ast.stmt]:
     found: set[ast.stmt] = {model}
     pending: list[ast.stmt] = [model]
     while pending:
         for name in reads(pending.pop()):
-            statement = bound.get(name)
-            if statement is not None and statement not in found:
+            for statement in bound.get(name, ()):
                 if any(each in CONTRACT for each in binds(statement)):
                     raise Refusal(f"the model calls {', '.join(CONTRACT)}")
-                found.add(statement)
-                pending.append(statement)
+                if statement not in found:
+                    found.add(statement)
+                    pending.append(statement)
     return found

@@ -30,7 +30,8 @@ from bottega.compiler.view import Buffer, Shape, View
 FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
-
+INLINE = frozenset((*elementwise.OPERATORS, *views.OPERATORS, "getitem"))
+"""Operators that whatever uses their result computes itself."""
 CHOOSING = frozenset(("topk", "sort", "argsort", "kthvalue"))
 """Operators whose result is which elements are larger: a difference in the last bit gives another one."""
 

@@ -55,7 +55,7 @@ def open_result(folder: Path) -> Opened:
         if name not in result.files:
             changed.append(f"{FILE} says nothing of {name}")
     module = result.module
-    wanted_module = Wanted(module.class_name, module.inputs, module.init, module.function)
+    wanted_module = Wanted(module.class_name, module.inputs, module.init, module.function, module.dtype)
     subject = module_task_of(read_source(folder / ORIGINAL), wanted_module, module.name, str(folder / ORIGINAL))
     if subject.task.id != result.task_id and not changed:
         changed.append(f"{ORIGINAL} makes another task than the one that was judged")

@@ -35,6 +35,7 @@ class Module(BaseModel):
     inputs: str | None = None
     init: str | None = None
     function: str | None = None
+    dtype: str | None = None
 
 
 class Result(BaseModel):

@@ -11,6 +11,7 @@ from bottega.compiler.backends.cpp.function_writer import RESERVED_NAMES, Functi
 from bottega.compiler.backends.cpp.library_call import call_imports, call_line
 from bottega.compiler.backends.cpp.loop_text import indent
 from bottega.compiler.backends.cpp.prelude import Prelude
+from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS, wide
 from bottega.compiler.bodies import stores
 from bottega.compiler.kernel import FunctionCall, Kernel
 from bottega.compiler.module_frame import Frame
@@ -58,7 +59,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
             known += [*chunk.filled, *(name for name, _ in chunk.parts)]
             opened = len(forward)
         if isinstance(kernel, FunctionCall):
-            forward.append(call_line(kernel))
+            forward.append(call_line(wide(kernel, plan.buffers) if WIDE_PRODUCTS in passes else kernel))
             imports |= call_imports(kernel)
             known += [name for name in kernel.results if name]
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bottega.compiler.backends.cpp.module import FREED_EARLY
+from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.planner_passes import IN_PLACE, OWN_RECURRENCE, SHARED_RESULTS, SHORT_ROWS
 
@@ -11,6 +12,11 @@ PASSES: tuple[CompilerPass, ...] = (
         OWN_RECURRENCE,
         "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
         "Multiply the inputs of all steps at once and walk the steps ({origin}) in one kernel, with the recurrent weights packed for registers.",
+    ),
+    CompilerPass(
+        WIDE_PRODUCTS,
+        "A product, convolution or attention of halves that is left to torch, on a CPU without instructions for them.",
+        "Let the library compute products of halves in fp32: it has no kernels for them on this CPU.",
     ),
     CompilerPass(
         SHORT_ROWS,
