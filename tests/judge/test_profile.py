@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from bottega.judge.cupti import LaunchRecord, launch_record, summed_launches
 from bottega.judge.judge import Judge
 from bottega.judge.machine_code import counted
 from bottega.judge.profile import occupancy, profile_of
+from bottega.judge.worker_link import RunnerFailed
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
@@ -212,6 +215,27 @@ def test_a_candidate_that_dies_while_it_is_profiled_keeps_its_verdict(judge: Jud
     verdict = judge.judge(load_task("builtin:star_relu"), candidate_from(source), profile=True)
     assert verdict.outcome.accepted, verdict.diagnosis
     assert verdict.profile == {}
+
+
+@pytest.mark.parametrize("kind", ["died", "timeout", "failure"])
+def test_a_process_that_ends_while_it_counts_keeps_the_rest_of_its_profile(kind: str) -> None:
+    asked = []
+
+    def ask(message: dict[str, Any], deadline: float) -> dict[str, Any]:
+        asked.append(deadline)
+        if message.get("counters"):
+            raise RunnerFailed(kind)
+        return {"launches": [launch()], "gaps_us": 1.0}
+
+    runner = SimpleNamespace(ask=ask, run_call=lambda inputs, options: None)
+    end = time.monotonic() + 900
+    context = SimpleNamespace(device="cuda", draw=lambda: None, baselines={"eager": runner})
+    run = SimpleNamespace(runner=runner, context=context, budget=SimpleNamespace(end=end), options=lambda timed: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profile_stage, "product_rate", lambda device: 1e12)
+        found = profile_stage.measure_profile(run)  # type: ignore[arg-type]
+    assert found["launches"] and found["not_counted"] == f"the process ended over it: {kind}"
+    assert asked[-1] < end - 800, "what is no part of a decision must not take all its time"
 
 
 def test_want_of_memory_for_a_profile_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bottega.core.errors import SandboxError
 from bottega.judge.coverage_stage import PROFILED_CALLS
 from bottega.judge.evaluation_run import EvaluationRun
 from bottega.judge.worker_link import RunnerFailed
@@ -20,6 +21,7 @@ CPU_CALLS = 5
 PRODUCT = 1024
 """Rows and columns of the product whose rate stands for what the device can compute."""
 ROUNDS = 5
+COUNTING_SECONDS = 20.0
 
 
 def measure_profile(run: EvaluationRun) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def measure_profile(run: EvaluationRun) -> dict[str, Any]:
     no part of them."""
     try:
         return _measured(run)
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, SandboxError):
         return {}
     except RunnerFailed as failure:
         if failure.kind == "forged":
@@ -50,9 +52,20 @@ def _measured(run: EvaluationRun) -> dict[str, Any]:
         run.runner.run_call(run.context.draw(), options)
         reply = run.runner.ask({"do": "profile", "calls": PROFILED_CALLS, "launches": True}, end)
         found["launches"], found["gaps_us"] = reply.get("launches"), reply.get("gaps_us")
-        counted = run.runner.ask({"do": "profile", "calls": 1, "counters": True}, end)
-        found["counters"], found["not_counted"] = counted.get("counters"), counted.get("missing")
+        found |= _counted(run)
     return found
+
+
+def _counted(run: EvaluationRun) -> dict[str, Any]:
+    """Hardware counters of a GPU. They come last: a process that dies or hangs over them keeps the rest of its profile."""
+    deadline = min(run.budget.end, time.monotonic() + COUNTING_SECONDS)
+    try:
+        reply = run.runner.ask({"do": "profile", "calls": 1, "counters": True}, deadline)
+    except RunnerFailed as failure:
+        if failure.kind == "forged":
+            raise
+        return {"not_counted": f"the process ended over it: {failure.kind}"}
+    return {"counters": reply.get("counters"), "not_counted": reply.get("missing")}
 
 
 def _operations(run: EvaluationRun) -> int:
