@@ -4,9 +4,10 @@ against eager, torch.compile and max-autotune, and beside Liger-Kernel where tha
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
 
-Baselines are compiled before anything is timed, many at a time, and stay in the judge's cache; verdicts come after that, few at a time, so that
-nobody's compiler widens an interval. A GPU may be lent for minutes. So drafts, compiled baselines and verdicts are kept in FOLDER as they come,
-the same command goes on from there, and drafts may be written before, on a machine without a GPU:
+All drafts are judged quickly against eager; then the best of each layer in full against all baselines, which takes minutes to compile. Layers last a
+tenth of a millisecond to two, so that a quick verdict's few rounds say little. A GPU may be lent for minutes. So drafts, quick verdicts and full
+ones are kept in FOLDER as they come, the same command goes on from there, what was compiled stays in the judge's cache, and drafts may be written
+before, on a machine without a GPU:
 
     PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
@@ -37,12 +38,12 @@ from real_layers import Layer, Size, installed_layers
 from bottega.core.errors import BottegaError
 from bottega.core.verdict import BEST, Verdict
 from bottega.data.drafts import CompilerDrafts
-from bottega.judge.baselines import MEASURED, measured, parse_baselines
+from bottega.judge.baselines import MEASURED, parse_baselines
 from bottega.judge.cancellation import Cancellation
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 
-DRAFTS, COMPILED, VERDICTS = "drafts.jsonl", "compiled.jsonl", "verdicts.jsonl"
+DRAFTS, SCREENED, VERDICTS = "drafts.jsonl", "screened.jsonl", "verdicts.jsonl"
 KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
 LIGER = "Liger-Kernel"
 AIM = 1.25
@@ -85,83 +86,58 @@ def run(
     size: Shape = "full",
     dtype: Dtype = "bfloat16",
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
-    workers: Workers = 4,
+    workers: Workers = 12,
     processes: Processes = 12,
-    compilers: Annotated[int, typer.Option(min=1, help="Layers whose baselines are compiled at a time.")] = 12,
-    compiling: Annotated[float, typer.Option(min=0, help="Seconds after which the layers that are ready are judged.")] = 200.0,
-    seconds: Annotated[float, typer.Option(min=1, help="Begin no verdict after so long; the same command goes on.")] = 330.0,
+    compilers: Annotated[int, typer.Option(min=1, help="Layers whose baselines are compiled at a time.")] = 11,
+    seconds: Annotated[float, typer.Option(min=1, help="End what is under way then; the same command goes on.")] = 500.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
 ) -> None:
-    """Write what drafts are missing, compile the baselines, judge the drafts, and print the table."""
-    begun, layers = time.monotonic(), _chosen(limit, only, dtype)
+    """Write what drafts are missing, judge them quickly and the best of each layer in full, and print the table."""
+    end, layers = time.monotonic() + seconds, _chosen(limit, only, dtype)
     rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, size, processes)}
-    options = {"quick": True, "timeout": timeout, "baselines": parse_baselines(baselines)}
-    names = options["baselines"]
-    if measured(names) != ("eager",):
-        drafted = [layer for layer in layers if rows[layer.name]["drafts"]]
-        compilers = min(compilers, len(os.sched_getaffinity(0)))
-        # Fitness waits for compiled baselines where the first one named is compiled.
-        with Judge(device, workers=compilers, **options | {"baselines": tuple(sorted(names, key="eager".__eq__))}) as judge:
-            _compile_baselines(judge, folder / COMPILED, drafted, size, compilers, compiling - (time.monotonic() - begun))
-        ready = {row["layer"] for row in _rows(folder / COMPILED)}
-        layers = [layer for layer in layers if layer.name in ready]
-    with Judge(device, workers=workers, **options) as judge:
-        _judge_drafts(judge, folder / VERDICTS, layers, rows, drafts, size, workers, begun + seconds)
+    cores = len(os.sched_getaffinity(0))
+    every = {layer.name: _candidates(layer, rows[layer.name], drafts, size) for layer in layers}
+    with Judge(device, workers=min(workers, cores), quick=True, timeout=timeout) as judge:
+        _judge_all(judge, folder / SCREENED, layers, every, size, end)
+    best = {name: one for name in every if (one := _best(_rows(folder / SCREENED), name)) is not None}
+    chosen = {name: [each for each in every[name] if each[0] == best.get(name)] for name in every}
+    names = parse_baselines(baselines)
+    with Judge(device, workers=min(compilers, cores), timeout=timeout, baselines=names) as judge:
+        _judge_all(judge, folder / VERDICTS, [layer for layer in layers if chosen[layer.name]], chosen, size, end)
     report(folder, device)
 
 
-def _compile_baselines(judge: Judge, path: Path, layers: Sequence[Layer], size: Size, compilers: int, seconds: float) -> None:
-    """Into the judge's cache, where a session of a later judge finds them. What is not ready in time is begun anew by the next call."""
-    known = {row["layer"] for row in _rows(path)}
-    end, lock = time.monotonic() + seconds, threading.Lock()
-    cancellation = Cancellation()
-
-    def compiled(layer: Layer) -> None:
-        begun = time.monotonic()
-        if layer.name in known or begun > end:
-            return
-        try:
-            unavailable = judge.fitness(layer.task(size), cancellation=cancellation).get("unavailable", {})
-        except BottegaError as error:
-            _log(f"{layer.name}: no baselines: {_line(str(error))}")
-            return
-        row = {"layer": layer.name, "seconds": round(time.monotonic() - begun, 1), "unavailable": unavailable}
-        with lock, open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        _log(f"{layer.name}: baselines in {row['seconds']} s {unavailable or ''}")
-
-    alarm = threading.Timer(max(seconds, 0.0), cancellation.cancel)
-    alarm.daemon = True
-    alarm.start()
-    with ThreadPoolExecutor(compilers) as pool:
-        list(pool.map(compiled, layers))
-    alarm.cancel()
+Numbered = tuple[int, dict[str, Any]]
+"""A draft of a layer with its number; the peer's has -1."""
 
 
-def _judge_drafts(
-    judge: Judge,
-    path: Path,
-    layers: Sequence[Layer],
-    rows: dict[str, dict[str, Any]],
-    drafts: int,
-    size: Size,
-    workers: int,
-    end: float,
+def _candidates(layer: Layer, row: dict[str, Any], drafts: int, size: Size) -> list[Numbered]:
+    peer = layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
+    return [*enumerate(row["drafts"][:drafts]), *([(-1, {"technique": LIGER, "source": peer})] if peer else [])]
+
+
+def _best(screened: Sequence[dict[str, Any]], layer: str) -> int | None:
+    """The number of the draft that is fastest by a quick verdict; None where none is right."""
+    mine = [row for row in screened if row["layer"] == layer and row["draft"] >= 0 and row["speedup"]]
+    return max(mine, key=_rank)["draft"] if mine else None
+
+
+def _judge_all(
+    judge: Judge, path: Path, layers: Sequence[Layer], candidates: dict[str, list[Numbered]], size: Size, end: float
 ) -> None:
-    begun, lock = time.monotonic(), threading.Lock()
+    """Layers side by side, each one's candidates one after the other. What is not ready in time is begun anew by the next call."""
     known = {(row["layer"], row["draft"]) for row in _rows(path)}
+    begun, lock, cancellation = time.monotonic(), threading.Lock(), Cancellation()
 
     def judged(layer: Layer) -> None:
-        task, peer = layer.task(size), layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
-        candidates = list(enumerate(rows[layer.name]["drafts"][:drafts]))
-        candidates += [(-1, {"technique": LIGER, "source": peer})] if peer else []
-        for number, draft in candidates:
+        task = layer.task(size)
+        for number, draft in candidates[layer.name]:
             if (layer.name, number) in known or time.monotonic() > end:
                 continue
             try:
-                verdict = judge.judge(task, candidate_from(draft["source"])).to_json()
+                verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation).to_json()
             except BottegaError as error:
-                _log(f"{layer.name}: no verdict: {error}")
+                _log(f"{layer.name}: no verdict: {_line(str(error))}")
                 continue
             row = {"layer": layer.name, "draft": number, "technique": draft["technique"], **{k: verdict[k] for k in KEPT}}
             with lock, open(path, "a", encoding="utf-8") as file:
@@ -169,14 +145,21 @@ def _judge_drafts(
             told = _told(Verdict.from_json(verdict))
             _log(f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {told}")
 
-    with ThreadPoolExecutor(workers) as pool:
+    alarm = threading.Timer(max(end - begun, 0.0), cancellation.cancel)
+    alarm.daemon = True
+    alarm.start()
+    with ThreadPoolExecutor(judge.workers) as pool:
         list(pool.map(judged, layers))
+    alarm.cancel()
 
 
 @app.command()
 def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it was judged; empty leaves it out.")] = "") -> None:
     """Print the table from what there is."""
-    print("\n".join(table(_rows(folder / DRAFTS), _rows(folder / VERDICTS))))
+    full, quick = _rows(folder / VERDICTS), _rows(folder / SCREENED)
+    known = {row["layer"] for row in full}
+    rest = [row for row in quick if row["layer"] not in known or row["technique"] == LIGER or not row["speedup"]]
+    print("\n".join(table(_rows(folder / DRAFTS), [*full, *rest])))
     if device:
         print(f"\n{where(device)}")
 

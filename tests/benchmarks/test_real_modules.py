@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from real_layers import LAYERS, LIGER
-from real_modules import _chosen, _compile_baselines, table
+from real_modules import _best, _chosen, _judge_all, table
 
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.errors import TaskError
+from bottega.core.verdict import Outcome, Speedup, Verdict
 
 
 def test_there_are_enough_layers_and_each_is_a_task_in_all_sizes() -> None:
@@ -64,25 +66,29 @@ def test_layers_come_in_the_order_of_their_names_and_each_once() -> None:
     ]  # fmt: skip
 
 
-def test_baselines_are_compiled_once_and_one_that_fails_is_tried_again(tmp_path: Path) -> None:
-    class Compiler:
-        """Stands for a judge, whose compilers take minutes."""
+def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path) -> None:
+    class Quick:
+        """Stands for a judge, whose verdicts take minutes."""
+
+        workers = 1
 
         def __init__(self) -> None:
             self.asked: list[str] = []
 
-        def fitness(self, task: Any, cancellation: Any) -> dict[str, Any]:
+        def judge(self, task: Any, candidate: Any, cancellation: Any) -> Verdict:
             self.asked.append(task.name)
-            if task.name == LAYERS[1].name:
+            if task.name == LAYERS[1].name and len(self.asked) < 4:
                 raise TaskError("no memory")
-            return {"unavailable": {"autotune": "takes too long"}}
+            return Verdict(Outcome.FASTER, True, {"eager": Speedup(float(candidate.source[-1]), 1.0, 2.0)})
 
-    path, judge = tmp_path / "compiled.jsonl", Compiler()
+    path, judge = tmp_path / "screened.jsonl", Quick()
+    drafts = {layer.name: [(n, {"technique": "", "source": f"x = {n}"}) for n in range(2)] for layer in LAYERS[:2]}
     for _ in range(2):
-        _compile_baselines(judge, path, LAYERS[:3], "small", 1, 10.0)  # type: ignore[arg-type]
-    assert judge.asked == [layer.name for layer in (*LAYERS[:3], LAYERS[1])]
+        _judge_all(judge, path, LAYERS[:2], drafts, "small", time.monotonic() + 10.0)  # type: ignore[arg-type]
+    first, second = LAYERS[0].name, LAYERS[1].name
+    assert judge.asked == [first, first, second, second, second]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [row["layer"] for row in rows] == [LAYERS[0].name, LAYERS[2].name]
-    assert rows[0]["unavailable"] == {"autotune": "takes too long"}
-    _compile_baselines(judge, path, LAYERS[:3], "small", 1, -1.0)  # type: ignore[arg-type]
-    assert len(judge.asked) == 4  # no time left
+    assert [(row["layer"], row["draft"]) for row in rows] == [(first, 0), (first, 1), (second, 1), (second, 0)]
+    assert _best(rows, first) == 1 and _best(rows, "another") is None
+    _judge_all(judge, path, LAYERS[2:3], {LAYERS[2].name: drafts[first]}, "small", time.monotonic() - 1.0)  # type: ignore[arg-type]
+    assert len(judge.asked) == 5  # no time left

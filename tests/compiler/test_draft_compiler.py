@@ -35,6 +35,14 @@ def written(given: Task, choices: Choices) -> str:
     return step.candidate.source
 
 
+def test_what_a_draft_grew_from_comes_behind_other_choices() -> None:
+    whole = task("unit", "return x / x.norm()", "torch.randn(3, 70000)")
+    steps = DraftCompiler().build(whole, "triton").steps
+    assert steps[0].technique == "split_rows"
+    grown = [place for place, step in enumerate(steps) if step.candidate.id == steps[0].candidate.parent]
+    assert grown == [len(steps) - 1] and len(steps) > 2
+
+
 def test_a_product_of_halves_with_what_follows_is_one_launch() -> None:
     source = written(LARGE, Choices(own=("product",)))
     assert launches(source) == 1 and "tl.dot(" in source and "torch.matmul" not in source and "input_precision" not in source

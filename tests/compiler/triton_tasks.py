@@ -61,5 +61,8 @@ WIDE = [
     task("nan_kept", "return torch.amax(x, 1), torch.relu(x).sum(1)",
          "torch.where(torch.arange(12.0).reshape(3, 4) == 5, torch.full((3, 4), float('nan')), torch.ones(3, 4))"),
     task("first_of_equals", "return torch.argmax(x, 1), torch.argmin(x, 0)", "torch.randint(0, 3, (4, 21)).float()"),
+    task("first_nan", "return torch.argmax(x, 1), torch.argmin(x, 0), torch.max(y, 1).indices, torch.argmin(z, 1)",
+         "torch.randn(4, 21).masked_fill_(torch.rand(4, 21) < 0.3, float('nan')), torch.tensor([[1.0, torch.inf, torch.nan]]), "
+         "torch.randn(1, 70000).index_fill_(1, torch.tensor([40001, 5003]), float('nan'))", arguments="x, y, z"),
     task("whole", "return torch.mean((x - y) ** 2)", "torch.randn(9, 11), torch.randn(9, 11)", arguments="x, y"),
 ]  # fmt: skip

@@ -40,6 +40,8 @@ LONE: dict[str, tuple[str, list[tuple[int, ...]], dict[str, Any]]] = {
     "in place": ("relu", [(5, 7)], {"inplace": True}),
     "large window": ("avg_pool1d", [(1, 2, 90)], {"kernel_size": 70}),
     "narrow attention": ("scaled_dot_product_attention", [(1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 8)], {}),
+    "attention in pieces": ("scaled_dot_product_attention", [(1, 2, 5, 72), (1, 2, 7, 72), (1, 2, 7, 80)], {"is_causal": True}),
+    "heads of 96": ("scaled_dot_product_attention", [(1, 1, 18, 96), (1, 1, 33, 96), (1, 1, 33, 96)], {}),
     "wide attention": ("scaled_dot_product_attention", [(1, 1, 5, 130), (1, 1, 7, 130), (1, 1, 7, 20)], {}),
 }
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]

@@ -60,6 +60,11 @@ CASES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         "attention_kernel",
         lambda p: p.scaled_dot_product_attention(*(empty(2, 8, 512, 256) for _ in range(3))),
     ),
+    "heads of 96": (
+        "attention",
+        "attention_kernel",
+        lambda p: p.scaled_dot_product_attention(*(empty(24, 24, 1024, 96) for _ in range(3))),
+    ),
     "matrix by vector": ("matmul", "matvec_kernel", lambda p: p.matmul(empty(4096, 70000), empty(70000))),
     "softmax of rows": ("softmax", "softmax_held_kernel", lambda p: p.softmax(empty(4096, 1000), 1)),
     "softmax of long rows": ("softmax", "softmax_long_kernel", lambda p: p.softmax(empty(4096, 40000), 1)),

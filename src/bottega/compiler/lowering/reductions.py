@@ -122,8 +122,8 @@ def _reduced(
 
 
 def _top(scope: LoweringScope) -> LoweredTensor:
-    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing. NaN is the largest, and
-    an argmax does not see it, so that it is asked for what equals the maximum, and for NaN before that."""
+    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing. NaN is the largest: then
+    nothing equals the maximum, and the first NaN is taken."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
@@ -145,8 +145,9 @@ def _top(scope: LoweringScope) -> LoweredTensor:
         value, place = f"top{number}", f"place{number}"
         reductions.append(Reduction(value, "max", turned(body, x.shape, order)))
         if number + 1 < count:
-            found = apply("where", apply("eq", body, Name(value)), 1.0, apply("where", apply("ne", body, body), 2.0, 0.0))
-            reductions.append(Reduction(place, "argmax", turned(found, x.shape, order)))
+            found = apply("or", apply("eq", body, Name(value)), apply("ne", body, body))
+            found = apply("where", found, Index(dim), x.shape[dim])
+            reductions.append(Reduction(place, "min", turned(found, x.shape, order)))
             body = apply("where", apply("eq", Index(dim), Name(place)), -math.inf, body)
         view = View(buffer.name, squeezed_shape(kept), strides, number * contiguous_strides(shape)[dim])
         stores.append(StoreOp(view, Name(value), dtype))

@@ -84,7 +84,8 @@ class Accumulator:
         if operation in ("argmax", "argmin"):
             best, sign = self.states[0], ">" if operation == "argmax" else "<"
             better = scope.writer.fresh("better")
-            line(f"{better} = {value} {sign} {best}")
+            more = f"{value} {sign} {best}"
+            line(f"{better} = {f'({more}) | (({value} != {value}) & ({best} == {best}))' if self.careful else more}")
             narrow = scope.writer.large and not scope.long  # half the registers
             place = f"{scope.column}.to(tl.int32)" if narrow else scope.column
             line(f"{name} = tl.where({better}, {place}, {name})")
@@ -101,13 +102,30 @@ class Accumulator:
     def end(self, scope: ReductionScope) -> None:
         name, line = self.states[-1], scope.writer.line
         if self.reduction.operation in ("argmax", "argmin"):
-            best, function = self.states[0], "max" if self.reduction.operation == "argmax" else "min"
-            top = scope.writer.fresh("top")
-            line(f"{top} = {scope.over(function, best)}")
-            line(f"{name} = {scope.over('min', f'tl.where({best} == {top}, {name}, {scope.columns})')}")
+            best, top = self.states[0], scope.writer.fresh("top")
+            line(f"{top} = {scope.over(self._extreme, best)}")
+            line(f"{name} = {scope.over('min', f'tl.where({self._equal(best, top)}, {name}, {scope.columns})')}")
             line(f"{best} = {top}")
         else:
             line(f"{name} = {scope.over(reduce_function(self.reduction, self.careful), name)}")
+
+    def place(self, scope: ReductionScope, lanes: str) -> str:
+        """Where the first extreme of a row is that lies in registers. Empty for other reductions, and where no NaN can be: `tl.argmax` finds
+        that, and passes NaN by."""
+        if not self.careful or not self.reduction.operation.startswith("arg"):
+            return ""
+        row, top = scope.writer.fresh("lanes"), scope.writer.fresh("top")
+        scope.writer.line(f"{row} = {lanes}")
+        scope.writer.line(f"{top} = {scope.over(self._extreme, row)}")
+        return scope.over("min", f"tl.where({self._equal(row, top)}, {scope.column}, {scope.columns})")
+
+    @property
+    def _extreme(self) -> str:
+        return f"nan_{self.reduction.operation[3:]}" if self.careful else self.reduction.operation[3:]
+
+    def _equal(self, lanes: str, top: str) -> str:
+        """Which lanes hold the extreme: nothing equals a NaN."""
+        return f"({lanes} == {top}) | ({lanes} != {lanes})" if self.careful else f"{lanes} == {top}"
 
     def derive(self, scope: ReductionScope, emitter: TritonEmitter) -> None:
         emitter.names[self.reduction.name] = self.states[-1]

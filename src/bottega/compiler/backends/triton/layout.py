@@ -19,7 +19,7 @@ from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.spelling import kind_of
-from bottega.compiler.expression import Cast, Gather, Load, views, walk
+from bottega.compiler.expression import Cast, Expression, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.view import View
 
@@ -110,11 +110,16 @@ def accumulators(file: FileWriter, kernel: RowProgram) -> list[Any]:
                 break
         if partner is None:
             kind, dtype = kind_and_type(reduction)
-            careful = kind == "float" and reduction.operation in ("max", "min")
-            careful = careful and not only_below_exponentials(reduction, bodies)
+            careful = is_careful(reduction, kind, bodies)
             partner = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
         found.append(partner)
     return found
+
+
+def is_careful(reduction: Reduction, kind: str, bodies: list[Expression]) -> bool:
+    """Whether a NaN must win."""
+    extreme = reduction.operation in ("max", "min", "argmax", "argmin")
+    return kind == "float" and extreme and not only_below_exponentials(reduction, bodies)
 
 
 def kind_and_type(reduction: Reduction) -> tuple[str, str]:
@@ -126,4 +131,5 @@ def kind_and_type(reduction: Reduction) -> tuple[str, str]:
         return "int", "int32"
     if kind == "bool":
         kind = "int"
-    return kind, next((node.dtype for node in loads if kind_of(node.dtype) == kind), "float32" if kind == "float" else "int64")
+    usual = "float32" if kind == "float" else "int32"  # without integers in memory: places along a row
+    return kind, next((node.dtype for node in loads if kind_of(node.dtype) == kind), usual)

@@ -10,10 +10,9 @@ from bottega.compiler.backends.triton.accumulate import (
     Moments,
     OnlineSoftmax,
     levels,
-    only_below_exponentials,
     reduce_function,
 )
-from bottega.compiler.backends.triton.layout import accumulators, kind_and_type
+from bottega.compiler.backends.triton.layout import accumulators, is_careful, kind_and_type
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
@@ -55,11 +54,10 @@ class RowKernel(RowIndex):
                 continue
             value = emitter.write([reduction.body], 60)[0]
             kind, dtype = kind_and_type(reduction)
-            careful = (
-                kind == "float" and reduction.operation in ("max", "min") and not only_below_exponentials(reduction, bodies)
-            )
+            careful = is_careful(reduction, kind, bodies)
             probe = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
-            text = self.scope.over(reduce_function(reduction, careful), self.masked(probe, reduction, value))
+            lanes = self.masked(probe, reduction, value)
+            text = probe.place(self.scope, lanes) or self.scope.over(reduce_function(reduction, careful), lanes)
             name = self.writer.fresh(reduction.name)
             self.writer.line(f"{name} = {text}{' > 0' if reduction.operation in ('any', 'all') else ''}")
             emitter.names[reduction.name] = written[reduction.operation, reduction.body] = name

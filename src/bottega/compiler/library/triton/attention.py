@@ -18,7 +18,7 @@ def attention_kernel(
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_mb, stride_mh, stride_mm, stride_mn,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
-    WIDE_D: tl.constexpr, WIDE_DV: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
+    WIDE_D: tl.constexpr, WIDE_DV: tl.constexpr, MORE: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
     head, batch = tl.program_id(1).to(tl.int64) % heads, tl.program_id(1).to(tl.int64) // heads
     row = (index_program(0, LARGE) * BQ + index_lanes(BQ, LARGE))[:, None]
@@ -27,6 +27,11 @@ def attention_kernel(
     k_ptr += batch * stride_kb + head // shared * stride_kh
     v_ptr += batch * stride_vb + head // shared * stride_vh
     q = tl.load(q_ptr + row * stride_qm + d[None, :] * stride_qd, mask=(row < queries) & (d[None, :] < D), other=0.0)
+    if MORE:
+        d_more, col_more = WIDE_D + index_lanes(MORE, LARGE), WIDE_DV + index_lanes(MORE, LARGE)[None, :]
+        inside = (row < queries) & (d_more[None, :] < D)
+        q_more = tl.load(q_ptr + row * stride_qm + d_more[None, :] * stride_qd, mask=inside, other=0.0)
+        acc_more = tl.zeros((BQ, MORE), tl.float32)
     peak = tl.full((BQ, 1), -float("inf"), tl.float32)
     total = tl.zeros((BQ, 1), tl.float32)
     acc = tl.zeros((BQ, WIDE_DV), tl.float32)
@@ -35,7 +40,12 @@ def attention_kernel(
         key = start + index_lanes(BK, LARGE)
         across, down = key[None, :], key[:, None]
         kt = tl.load(k_ptr + across * stride_kn + d[:, None] * stride_kd, mask=(across < keys) & (d[:, None] < D), other=0.0)
-        scores = tl.dot(q, kt, input_precision="tf32x3") * scale
+        scores = tl.dot(q, kt, input_precision="tf32x3")
+        if MORE:
+            k_inside = (across < keys) & (d_more[:, None] < D)
+            k_more = tl.load(k_ptr + across * stride_kn + d_more[:, None] * stride_kd, mask=k_inside, other=0.0)
+            scores = tl.dot(q_more, k_more, scores, input_precision="tf32x3")
+        scores *= scale
         seen = (across < keys) & (across <= row) if CAUSAL else across < keys
         if MASKED:
             at = mask_ptr + batch * stride_mb + head * stride_mh + row * stride_mm + across * stride_mn
@@ -53,10 +63,16 @@ def attention_kernel(
         total = total * fix + tl.sum(p, axis=1, keep_dims=True)
         v = tl.load(v_ptr + down * stride_vn + col * stride_vd, mask=(down < keys) & (col < DV), other=0.0)
         acc = tl.dot(p.to(v.dtype), v, acc * fix, input_precision="tf32x3")
+        if MORE:
+            v_inside = (down < keys) & (col_more < DV)
+            v_more = tl.load(v_ptr + down * stride_vn + col_more * stride_vd, mask=v_inside, other=0.0)
+            acc_more = tl.dot(p.to(v.dtype), v_more, acc_more * fix, input_precision="tf32x3")
         peak = new
-    acc = acc / tl.where(total == 0, 1.0, total)
-    out_at = out_ptr + (tl.program_id(1).to(tl.int64) * queries + row) * DV + col
-    tl.store(out_at, acc, mask=(row < queries) & (col < DV))
+    total = tl.where(total == 0, 1.0, total)
+    out_at = out_ptr + (tl.program_id(1).to(tl.int64) * queries + row) * DV
+    tl.store(out_at + col, acc / total, mask=(row < queries) & (col < DV))
+    if MORE:
+        tl.store(out_at + col_more, acc_more / total, mask=(row < queries) & (col_more < DV))
 
 
 def attention_tile(queries, causal, width):
@@ -64,6 +80,14 @@ def attention_tile(queries, causal, width):
     if width > 64:
         return (64, 32, 4) if width <= 128 else (32, 16, 4)
     return (64, 64, 4) if causal or queries < 1024 else (128, 32, 4)
+
+
+def attention_pieces(width):
+    """A power of two and, where that leaves much of the next one empty, another beside it: a head of 96 is 64 and 32."""
+    whole = max(16, triton.next_power_of_2(width))
+    first = whole // 2
+    rest = max(16, triton.next_power_of_2(width - first)) if whole > 64 else whole
+    return (first, rest) if first + rest < whole else (whole, 0)
 
 
 def attention_by_kernel(query, key, value, mask, causal, scale, tile=None, warps=None, stages=None):
@@ -76,11 +100,13 @@ def attention_by_kernel(query, key, value, mask, causal, scale, tile=None, warps
     added = masked and mask.dtype != torch.bool
     seen = (mask if added else mask.view(torch.int8)).expand(B, H, L, S) if masked else None
     steps = seen.stride() if seen is not None else (0, 0, 0, 0)
+    (wide, more), (wide_v, more_v) = attention_pieces(D), attention_pieces(DV)
+    if more != more_v:
+        wide, wide_v, more = max(16, triton.next_power_of_2(D)), max(16, triton.next_power_of_2(DV)), 0
     attention_kernel[(triton.cdiv(L, BQ), B * H)](
         query, key, value, seen, out, H, H // G, L, S, (D**-0.5 if scale is None else scale) * 1.4426950408889634,
         *query.stride(), *key.stride(), *value.stride(), *steps,
-        CAUSAL=causal, MASKED=masked, ADDED=added, D=D, DV=DV, WIDE_D=max(16, triton.next_power_of_2(D)),
-        WIDE_DV=max(16, triton.next_power_of_2(DV)), BQ=BQ, BK=BK,
+        CAUSAL=causal, MASKED=masked, ADDED=added, D=D, DV=DV, WIDE_D=wide, WIDE_DV=wide_v, MORE=more, BQ=BQ, BK=BK,
         LARGE=index_is_large(query, key, value, seen, out), num_warps=warps or many, num_stages=stages or 2,
     )  # fmt: skip
     return out
