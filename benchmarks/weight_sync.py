@@ -93,6 +93,8 @@ def measured(backbone: Any, model: Any, version: int) -> tuple[float, float]:
                 if parameter.requires_grad and parameter.dim() > 1:
                     parameter.add_(torch.randn_like(parameter), alpha=0.01)
 
+    if version and hasattr(backbone, "rest"):  # it slept while the model learned
+        backbone.rest()
     change()
     synchronize()
     begun = time.perf_counter()

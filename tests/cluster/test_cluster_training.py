@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,20 @@ pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'ray[train
 
 from small_cluster import machine, ray_cluster
 from tiny import saved_tiny
+from waiting import until
 
 from bottega.cluster.training import TrainingJob, train_on_cluster
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured
-from bottega.episodes.journal import read_events
+from bottega.episodes.journal import FILE, read_events
 from bottega.train.config import read_config
 from bottega.train.sft import sft
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SETTINGS = {
+    "model.device": "cpu", "data.longest": 64, "data.pack_tokens": 64, "data.batch_tokens": 256, "data.steps": 4, "checkpoint.every": 1,
+    "optimiser.lr": "1e-2", "log.tensorboard": "false",
+}  # fmt: skip
 
 
 def job(folder: Path, out: str, *overrides: str) -> TrainingJob:
@@ -35,10 +43,7 @@ def job(folder: Path, out: str, *overrides: str) -> TrainingJob:
         [{"role": "user", "content": " ".join(row[:3])}, {"role": "assistant", "content": " ".join(row[3:])}] for row in rows
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
-    settings = [
-        f"model.name={folder / 'model'}", "model.device=cpu", "data.longest=64", "data.pack_tokens=64", "data.batch_tokens=256", "data.steps=4",
-        "checkpoint.every=1", "optimiser.lr=1e-2", "log.tensorboard=false",
-    ]  # fmt: skip
+    settings = [*(f"{key}={value}" for key, value in SETTINGS.items()), f"model.name={folder / 'model'}"]
     return TrainingJob(
         "sft", read_config("sft", None, None, [*settings, *overrides]), folder / out, 2, source=folder / "rows.jsonl"
     )
@@ -80,3 +85,24 @@ def test_ranks_in_a_cluster_train_as_one_process_does_also_when_one_is_killed(tm
     assert (tmp_path / "killed").exists() and any(isinstance(event, Measured) for event in heard)
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+
+
+def test_a_killed_command_goes_on_with_the_same_command(tmp_path: Path) -> None:
+    """Its Ray and the ranks in it die with it; the run's folder is all that is needed."""
+    alone = job(tmp_path, "alone", "data.steps=30")
+    assert alone.source is not None
+    sft(alone.config, alone.source, alone.folder)
+    given = [f"{key}={value}" for key, value in SETTINGS.items()] + ["data.steps=30", f"model.name={tmp_path / 'model'}"]
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    command = [sys.executable, "-m", "bottega", "sft", "--data", str(alone.source), "--out", str(tmp_path / "run"), "--quiet"]
+    command += ["--cluster", "local", "--ranks", "2", *given]
+    environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    driver = subprocess.Popen(command, env=environment)
+    until(lambda: (tmp_path / "run" / FILE).exists() and "train/2" in (tmp_path / "run" / FILE).read_text(), 200)
+    driver.kill()
+    driver.wait()
+    done = (tmp_path / "run" / FILE).read_text().count('"train/')
+    assert done < 30, "it was over before it was killed"
+    subprocess.run([*command, "--resume"], env=environment, check=True)
+    assert losses(tmp_path / "run") == pytest.approx(losses(alone.folder), rel=1e-4)
+    shutil.rmtree(folder, ignore_errors=True)
