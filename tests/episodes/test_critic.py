@@ -139,6 +139,12 @@ def test_advice_is_read_in_whatever_wrapping_it_comes() -> None:
 
 
 def test_hardware_counters_are_one_line_of_the_profile() -> None:
-    profile = {"gbs": 5.0, "counters": {"dram_pct": 31.2, "l2_hit_pct": 80.0}, "not_counted": None, "kernels": [], "call_us": None}
+    profile = {
+        "gbs": 5.0,
+        "counters": {"dram_pct": 31.2, "l2_hit_pct": 80.0},
+        "not_counted": None,
+        "kernels": [],
+        "call_us": None,
+    }
     assert critic.profile_text(profile) == "gbs: 5.0\ncounters dram_pct 31.2, l2_hit_pct 80"
     assert critic.profile_text({"counters": {}, "not_counted": "the driver counts for root alone"}) == ""
