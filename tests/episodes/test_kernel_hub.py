@@ -53,6 +53,7 @@ def test_the_layout_and_the_card(tmp_path: Path) -> None:
     out = write_kernel_hub(finished(tmp_path / "run"), tmp_path / "hub", "me/fast-model")
     assert 'repo-id = "me/fast-model"' in (out / "build.toml").read_text()
     assert "| eager | 2.00× | 1.90 to 2.10 |" in (out / "CARD.md").read_text()
+    assert 'LocalLayerRepository(Path("hub"), layer_name=' in (out / "CARD.md").read_text()
     assert json.loads((out / "build" / "torch-cpu" / "metadata.json").read_text())["backend"] == {"type": "cpu"}
     (layers,) = (out / "torch-ext").glob("*/layers.py")
     assert "def forward(self, x, scale):" in layers.read_text()

@@ -83,7 +83,7 @@ from pathlib import Path
 from kernels import LocalLayerRepository, Mode, kernelize, register_kernel_mapping, replace_kernel_forward_from_hub
 
 replace_kernel_forward_from_hub({layer}, "{layer}")  # your class
-layer = LocalLayerRepository(Path("{name}"), layer_name="{layer}")
+layer = LocalLayerRepository(Path("{folder}"), layer_name="{layer}")  # this folder
 register_kernel_mapping({{"{layer}": {{"{backend}": layer}}}})
 model = kernelize(model, mode=Mode.INFERENCE)
 ```
@@ -128,7 +128,7 @@ def write_kernel_hub(folder: Path, out: Path, repo: str = "") -> Path:
     _write(out / "build" / f"torch-{backend}" / "metadata.json", json_text(metadata))
     repo = repo or f"YOUR-NAME/{name.replace('_', '-')}"
     _write(out / "build.toml", BUILD.format(name=name.replace("_", "-"), version=VERSION, backend=backend, repo=repo))
-    _write(out / "CARD.md", _card(name, layer, result))
+    _write(out / "CARD.md", _card(name, layer, result, out.resolve().name))
     _write(out / "tests" / f"test_{name}.py", TEST.format(name=name, layer=layer))
     _write(out / VERDICT, read_source(folder / VERDICT))
     return out
@@ -139,7 +139,7 @@ def _write(path: Path, text: str) -> None:
     write(path, text)
 
 
-def _card(name: str, layer: str, result: Result) -> str:
+def _card(name: str, layer: str, result: Result, folder: str) -> str:
     rows = "\n".join(
         f"| {against} | {claim.point:.2f}× | {interval_text(claim.low, claim.high)} |"
         for against, claim in result.claim.items()
@@ -147,7 +147,7 @@ def _card(name: str, layer: str, result: Result) -> str:
     facts = result.fingerprint
     machine = ", ".join(str(facts[key]) for key in ("gpu", "cpu", "torch") if facts.get(key)) or result.device
     backend = "cpu" if result.device == "cpu" else "cuda"
-    return CARD.format(name=name, layer=layer, rows=rows, machine=machine, backend=backend)
+    return CARD.format(name=name, layer=layer, rows=rows, machine=machine, backend=backend, folder=folder)
 
 
 def _layer_name(source: str, result: Result) -> str:
