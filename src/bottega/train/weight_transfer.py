@@ -286,11 +286,12 @@ def described(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> dict
 
 
 def chunks(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> Iterator[list[tuple[str, Tensor]]]:
-    """Copies in the dtype that is sent, so many that they fit the chunk; at least one."""
+    """Copies in the dtype that is sent, so many that they fit the chunk; at least one. Never the parameters' own memory: what was shared once
+    with another process has its references counted from then on, once more for every time."""
     held: list[tuple[str, Tensor]] = []
     size = 0
     for name, value in weights:
-        copied = value.to(dtype).contiguous()
+        copied = value.to(dtype, copy=True, memory_format=torch.contiguous_format)
         if held and size + copied.nbytes > CHUNK_BYTES:
             yield held
             held, size = [], 0
