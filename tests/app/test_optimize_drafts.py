@@ -13,7 +13,7 @@ from app.command_line import as_a_process
 from episodes.decay import BROKEN, script
 
 from bottega.core.event import Drafted, Judged, Wrote
-from bottega.episodes.backbone_defaults import DRAFTS, draft_count, drafting_seconds
+from bottega.episodes.backbone_defaults import DRAFTS, DRAFTS_ALONE, draft_count, drafting_seconds
 from bottega.episodes.journal import read_events
 
 CHAIN = """import torch
@@ -76,7 +76,7 @@ def test_drafts_of_tasks_are_files_for_a_bench(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("backbone", "kernels", "chosen", "count"),
     [("embedded", None, None, DRAFTS), ("embedded", 2, None, 1), ("server:x@http://y", 1, None, 0), ("scripted:x", None, None, 0),
-     ("scripted:x", 1, 3, 3)],
+     ("scripted:x", 1, 3, 3), ("none", None, None, DRAFTS_ALONE), ("none", 5, None, 5)],
 )  # fmt: skip
 def test_of_few_kernels_half_are_left_to_the_model(backbone: str, kernels: int | None, chosen: int | None, count: int) -> None:
     assert draft_count(backbone, kernels, chosen) == count

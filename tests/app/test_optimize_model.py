@@ -122,6 +122,14 @@ def test_times_are_taken_turn_about_and_give_an_interval() -> None:
     assert found["one"]["two"].low <= found["one"]["two"].point <= found["one"]["two"].high
 
 
+def test_a_result_that_holds_more_than_tensors_is_compared_by_its_floats() -> None:
+    class Cache:
+        keys = torch.ones(2)
+
+    held = {"logits": torch.ones(2), "cache": Cache(), "more": [(torch.zeros(1), 3), torch.arange(2)]}
+    assert [tensor.numel() for tensor in whole_model._tensors(held)] == [2, 1]
+
+
 def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> None:
     from transformers import LlamaConfig
 
@@ -131,6 +139,10 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     assert type(model).__name__ == "LlamaForCausalLM" and not model.training
     assert inputs.keywords["input_ids"].shape == (1, 128)
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs="input_ids=torch.zeros(2, 3, dtype=torch.long)"), "cpu")
-    assert model(*inputs.positional, **inputs.keywords).logits.shape == (2, 3, 50)
+    answer = model(*inputs.positional, **inputs.keywords)
+    assert answer.logits.shape == (2, 3, 50) and answer.past_key_values is None
+    embedded = "inputs_embeds=torch.randn(1, 3, 16)"
+    model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs=embedded, dtype="bfloat16"), "cpu")
+    assert inputs.keywords["inputs_embeds"].dtype == next(model.parameters()).dtype == torch.bfloat16
     with pytest.raises(UsageError, match=r"config\.json"):
         open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")

@@ -14,6 +14,7 @@ from episodes.decay import TASK, answer, asked, episode_context, kernel
 
 from bottega.core.draft import Draft, Drafts
 from bottega.core.episode import Episode
+from bottega.core.errors import TaskError
 from bottega.core.event import Drafted, Wrote
 from bottega.core.task import Task
 from bottega.episodes.attempts import attempts_of, by_author, totals_of
@@ -38,13 +39,13 @@ class Rule:
 
 
 def run(
-    folder: Path, answers: Any, rule: Rule, caps: BudgetCaps | None = None, **settings: Any
+    folder: Path, answers: Any, rule: Rule, caps: BudgetCaps | None = None, model: bool = True, **settings: Any
 ) -> tuple[EpisodeContext, Episode]:
     context = episode_context(folder, answers, caps)
     context.draft_source = rule
     wanted = EpisodeSettings(**{"samples": 1, "turns": 2, "schemes": 0, "select": "none", "drafts": 2, **settings})
     with context.journal:
-        return context, asyncio.run(run_episode(context, TASK, wanted))
+        return context, asyncio.run(run_episode(context, TASK, wanted, model=model))
 
 
 def test_drafts_are_judged_first_and_are_nobody_elses(tmp_path: Path) -> None:
@@ -105,3 +106,11 @@ def test_nobody_is_asked_for_no_drafts(tmp_path: Path) -> None:
     rule = Rule(kernel(4.0))
     context, _ = run(tmp_path, [answer(kernel(1.5))] * 2, rule, drafts=0)
     assert rule.calls == 0 and not any(isinstance(event, Drafted) for event in context.journal.events)
+
+
+def test_without_a_model_drafts_are_all_and_a_refusal_is_why_it_ended(tmp_path: Path) -> None:
+    context, episode = run(tmp_path / "two", [], Rule(kernel(1.4), kernel(1.5)), model=False)
+    assert [one.author for one in attempts_of(context.journal.events, TASK.id)] == ["rule 1", "rule 1"]
+    assert asked(context) == 0 and episode.ended == "all drafts are judged"
+    context, episode = run(tmp_path / "none", [], Rule(error=TaskError("cannot be traced")), model=False)
+    assert asked(context) == 0 and "cannot be traced" in episode.ended

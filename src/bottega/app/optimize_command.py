@@ -115,7 +115,7 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
     captured = any(Path(word).glob("calls-*.jsonl")) if Path(word).is_dir() else False
     if not (captured or settings.whole or word.startswith(optimize_model.HUGGING_FACE)):
         return None
-    if "backbone" not in given.keys and "kernels" not in given.keys:
+    if "backbone" not in given.keys:
         settings = settings_for(settings.device, settings.model_dump(by_alias=True, exclude_unset=True))
     if captured:
         folder, searched = optimize_model.optimize_capture(Path(word), settings)

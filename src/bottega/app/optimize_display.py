@@ -35,8 +35,10 @@ ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best s
 class OptimizeProgress(RunProgress):
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: BudgetCaps, baseline: str) -> None:
+    def __init__(self, caps: BudgetCaps, baseline: str, model: bool = True) -> None:
+        """`model`: whether one is asked after the drafts."""
         super().__init__()
+        self.then = ASKING if model else ""
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0
@@ -49,7 +51,7 @@ class OptimizeProgress(RunProgress):
         self.waiting_for: set[str] = set()
         """Kernels that were written and have no verdict yet."""
         self.stage = "bringing the module up"
-        self.now, self.drafts = ASKING, 0
+        self.now, self.drafts = self.then, 0
         self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
 
     def hear(self, event: Event) -> str:
@@ -64,8 +66,8 @@ class OptimizeProgress(RunProgress):
         self.last = event.at
         if line and isinstance(event, Judged) and not is_final(event):
             self.drafts -= 1
-            self.now = self.now if self.drafts > 0 else ASKING
-            told = f"\n{ASKING}" if self.drafts == 0 else ""
+            self.now = self.now if self.drafts > 0 else self.then
+            told = f"\n{self.then}" if self.drafts == 0 and self.then else ""
             return f"{line}  | best {self.best or 'none yet'}{told}"
         return line
 
@@ -78,8 +80,8 @@ class OptimizeProgress(RunProgress):
             return f"about the module: {'; '.join(problems)}" if problems else self.now
         if isinstance(event, Drafted):
             self.drafts = len(event.drafts)
-            self.now = "the drafts are built and judged" if self.drafts else ASKING
-            return f"{event.text}; {self.now}"
+            self.now = "the drafts are built and judged" if self.drafts else self.then
+            return f"{event.text}; {self.now}" if self.now else event.text
         if isinstance(event, Selected) and event.names:
             return f"skills for scheme {event.scheme}: {', '.join(event.names)}"
         if isinstance(event, Wrote):

@@ -69,7 +69,8 @@ class Searched:
         if self.result is None:
             return f"{self.call.name}({self.call.shapes:.60}): {self.error}"
         claims = ", ".join(f"{claim.point:.2f}× {name}" for name, claim in self.result.claim.items())
-        return f"{self.call.name}({self.call.shapes:.60}): {claims or self.result.missed}"
+        missed = self.result.missed if self.result.attempts else self.result.ended
+        return f"{self.call.name}({self.call.shapes:.60}): {claims or missed}"
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,13 @@ def search_costliest(
         left = None if settings.minutes is None else settings.minutes - (time.monotonic() - begun) / 60
         if tried >= settings.modules or (left is not None and left <= 0):
             return
+        share_of_time = None if left is None else left / (settings.modules - tried)
         tried += 1
         place = folder / "modules" / f"{call.name}_{call.key}"
         share = call.light_seconds / total if total else 0.0
         say(f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of library products")
         subject = _named(open_module(str((source or folder) / call.task), Wanted()), call)
-        own = settings.model_copy(update={"minutes": left, "resume": (place / "events.jsonl").exists()})
+        own = settings.model_copy(update={"minutes": share_of_time, "resume": (place / "events.jsonl").exists()})
         try:
             finished = search(subject, place, own)
         except BottegaError as error:
@@ -211,9 +213,12 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     else:
         model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
     model = model.eval().to(device)
+    if hasattr(config, "use_cache"):
+        model.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
     if wanted.inputs:
         space = {"torch": torch, "config": config}
-        return model, _moved(read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward), device)
+        asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
+        return model, _moved(asked, device, dtype)
     text = getattr(config, "get_text_config", lambda: config)()
     if getattr(text, "vocab_size", None):
         given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, 128))}
@@ -222,8 +227,6 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
         given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), size, size, dtype=dtype)}
     else:
         raise UsageError(f"{HUGGING_FACE}{name}: say how to call it with --inputs")
-    if hasattr(config, "use_cache"):
-        model.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
     return model, _moved(Arguments((), given), device)
 
 
@@ -231,12 +234,15 @@ def _call(*arguments: Any, **options: Any) -> Any:
     return [list(arguments), options] if options else list(arguments)
 
 
-def _moved(given: Arguments, device: str) -> Arguments:
-    return Arguments(
-        *torch.utils._pytree.tree_map(
-            lambda value: value.to(device) if isinstance(value, torch.Tensor) else value, tuple(given)
-        )
-    )
+def _moved(given: Arguments, device: str, dtype: torch.dtype = torch.float32) -> Arguments:
+    """On the device, and what is float32 in this data type."""
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device, dtype if value.dtype == torch.float32 else value.dtype)
+
+    return Arguments(*torch.utils._pytree.tree_map(moved, tuple(given)))
 
 
 def _named(subject: ModuleTask, call: CapturedCall) -> ModuleTask:

@@ -21,12 +21,14 @@ from bottega.app.interrupts import hearing_signals
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.backbone.chat import Usage
-from bottega.backbone.client import Client
+from bottega.backbone.client import ChatClient, Client
+from bottega.backbone.scripted import ScriptedChat
 from bottega.core.event import Event
 from bottega.core.setting_kinds import MODES
 from bottega.core.settings import SettingsLayer, read_settings
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.backbone_defaults import (
+    NO_MODEL,
     answer_tokens,
     draft_count,
     drafting_seconds,
@@ -54,22 +56,22 @@ if TYPE_CHECKING:
 
     from bottega.episodes.optimize import OptimizeFinished, Stop
 
-CAPTURED_DRAFTS = 3
 REPEATS = 3
 """Answers in a row that bring no new text end a search: a small model says the same again and again."""
 
 
 def settings_for(device: str, given: Mapping[str, Any]) -> OptimizeSettings:
-    """The embedded model was trained on files that people wrote and cannot read a module that was captured: drafts only, unless another is named."""
+    """The embedded model was trained on files that people wrote and cannot read a module that was captured: drafts alone, unless one is named."""
     layers = [SettingsLayer("optimize()", {"device": device, **given})]
-    if "backbone" not in given and "kernels" not in given:
-        layers.insert(0, SettingsLayer("optimize()", {"kernels": CAPTURED_DRAFTS, "drafts": CAPTURED_DRAFTS, "skills": False}))
+    if "backbone" not in given:
+        layers.insert(0, SettingsLayer("optimize()", {"backbone": NO_MODEL}))
     return read_settings(OptimizeSettings, layers)
 
 
 def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequest:
     """What the user did not say is chosen by the backbone and the device."""
-    backbone, device, skills = settings.backbone, settings.device, settings.skills
+    backbone, device = settings.backbone, settings.device
+    skills = settings.skills and backbone != NO_MODEL
     style = prompt_style(backbone, settings.style)
     strategy = strategy_for(backbone, settings.strategy)
     return OptimizeRequest(
@@ -123,7 +125,8 @@ async def run_request(
         cards = stack.enter_context(open_library(settings.library)) if request.library else None
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
-        display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
+        loaded = "" if request.backbone == NO_MODEL else "the model is loaded and "
+        display.say(f"run in {folder}; {loaded}the module is tried in the sandbox")
         return await optimize(
             request,
             journal,
@@ -137,6 +140,8 @@ async def run_request(
 
 
 def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
+    if request.backbone == NO_MODEL:
+        return ChatClient(ScriptedChat(()))
     earlier = totals_of(events)
     usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost, bool(earlier.estimated))
     return settings.client(request.backbone, usage, earlier.calls)
@@ -154,7 +159,7 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
     from bottega.episodes.optimize import Stop
 
     request = request_for(settings, subject)
-    progress = OptimizeProgress(request.caps, request.settings.baseline)
+    progress = OptimizeProgress(request.caps, request.settings.baseline, request.backbone != NO_MODEL)
     display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
     stop, loops, rings = Stop(), list[asyncio.AbstractEventLoop](), list[int]()
 

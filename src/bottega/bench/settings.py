@@ -13,14 +13,14 @@ from bottega.agents.answers.pipeline import policy_for
 from bottega.core.errors import UsageError
 from bottega.core.files import encoded, json_text
 from bottega.core.setting_kinds import MODES, Count, Numbers, Paths, Positive, Share
-from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
+from bottega.episodes.backbone_defaults import NO_MODEL, answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
 from bottega.episodes.writing_settings import WritingSettings
 from bottega.judge.baselines import parse_baselines
 from bottega.languages import choose_language
 
-STARTER, NO_MODEL = "starter", "none"
+STARTER = "starter"
 WIDE, BRANCHING = ("beam", "evolve", "tree", "scientist"), ("beam", "evolve")
 """Strategies whose sample is a search with `width` kernels side by side, and those with `branch` children of each."""
 

@@ -105,6 +105,10 @@ def _parameters(signature: inspect.Signature, task: Task) -> str:
 
 
 def _passed(signature: inspect.Signature) -> str:
+    """By name, as far as that can be: a decorator may add what it does not find among the named ones."""
+    kinds = {each.kind for each in signature.parameters.values()}
     marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*{0}", inspect.Parameter.VAR_KEYWORD: "**{0}"}
     marks[inspect.Parameter.KEYWORD_ONLY] = "{0}={0}"
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        marks[inspect.Parameter.POSITIONAL_OR_KEYWORD] = "{0}={0}"
     return ", ".join(marks.get(each.kind, "{0}").format(each.name) for each in signature.parameters.values())

@@ -11,12 +11,16 @@ from typing import cast
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
 
+NO_MODEL = "none"
+"""In place of a backbone: the compiler's drafts alone."""
 SEVERAL = 0.8
 """The temperature of a trained model's answers where several are drawn."""
 LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""
 DRAFTS = 2
 """A draft costs no tokens, only its judging. Two, because a build ends in two branches, and only the judge can say which is faster."""
+DRAFTS_ALONE = 3
+"""Where no model is asked."""
 RESAMPLES = 3
 """A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
 KNOBS = 6
@@ -67,6 +71,8 @@ def draft_count(backbone: str, kernels: int | None, chosen: int | None = None) -
         return chosen
     if backbone.startswith("scripted:"):
         return 0
+    if backbone == NO_MODEL:
+        return kernels if kernels is not None else DRAFTS_ALONE
     return DRAFTS if kernels is None else min(DRAFTS, kernels // 2)
 
 

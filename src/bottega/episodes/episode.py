@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bottega.core.episode import Episode
-from bottega.core.event import EpisodeEnded, EpisodeStarted
+from bottega.core.event import Drafted, EpisodeEnded, EpisodeStarted
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
@@ -22,8 +22,10 @@ from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use
 
 
-async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
-    """What a run that is resumed has done already is taken from its log; the rest is done now."""
+async def run_episode(
+    context: EpisodeContext, task: Task, settings: EpisodeSettings, name: str | None = None, model: bool = True
+) -> Episode:
+    """What a run that is resumed has done already is taken from its log; the rest is done now. Without `model` drafts are all."""
     use_language(settings.language)
     episode = name or task.id
     started = await context.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(context, episode, task, settings))
@@ -31,9 +33,12 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
     search = EpisodeSearch(context, episode, task, settings, [()])
     await write_drafts(search)
     selections: list[Trace] = []
-    if not (search.nodes and search.finished()):  # a draft that is all one can wish for needs no skills
+    if model and not (search.nodes and search.finished()):  # a draft that is all one can wish for needs no skills
         search.schemes, selections = await select(context, episode, task, offered, settings)
-    await STRATEGIES.load(settings.strategy)(search)
+    if model:
+        await STRATEGIES.load(settings.strategy)(search)
+    else:
+        search.ended = search.ended or _after_drafts(context, episode)
     own = [node for node in search.nodes if not node.author]  # skills and training learn from the model's kernels
     proposals, summaries = await summarise(context, episode, task, own, settings)
     _end(context, search)
@@ -50,6 +55,12 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
         proposals=tuple(proposals),
         ended=search.ended or "all turns taken",
     )
+
+
+def _after_drafts(context: EpisodeContext, episode: str) -> str:
+    """Why a search without a model ended: there are no more drafts, or why there were none."""
+    drafted = [event for event in context.journal.events if isinstance(event, Drafted) and event.episode == episode]
+    return drafted[-1].text if drafted and not drafted[-1].drafts else "all drafts are judged"
 
 
 async def run_drafts(context: EpisodeContext, task: Task, settings: EpisodeSettings, episode: str) -> None:

@@ -22,6 +22,7 @@ from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
+from bottega.episodes.backbone_defaults import NO_MODEL
 from bottega.episodes.budget import RunBudget
 from bottega.episodes.context import CandidateMeasure, EpisodeContext
 from bottega.episodes.delivery.final import choose_final
@@ -109,7 +110,7 @@ async def optimize(
                 measuring,
                 KnobMemory(library.folder / KNOBS if library is not None else None),
             )
-            ended, error, trace = await _search(context, subject, settings, stop)
+            ended, error, trace = await _search(context, subject, settings, stop, request.backbone != NO_MODEL)
     except _Stopped:
         return None
     finally:
@@ -187,10 +188,10 @@ def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> Optim
 
 
 async def _search(
-    context: EpisodeContext, subject: ModuleTask, settings: EpisodeSettings, stop: Stop
+    context: EpisodeContext, subject: ModuleTask, settings: EpisodeSettings, stop: Stop, model: bool
 ) -> tuple[str, BottegaError | None, str]:
     """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
-    run = asyncio.ensure_future(run_episode(context, subject.task, settings))
+    run = asyncio.ensure_future(run_episode(context, subject.task, settings, model=model))
     ring = asyncio.ensure_future(stop.search.wait())
     await asyncio.wait({run, ring}, timeout=context.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
     if not run.done():

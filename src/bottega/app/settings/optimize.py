@@ -81,7 +81,7 @@ class OptimizeSettings(WritingSettings):
     """At most this many kernels."""
 
     backbone: str = "embedded"
-    """The model: embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."""
+    """The model: embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE; none for the compiler's drafts alone."""
 
     skills: bool = True
     """Write with skills, and propose new ones."""

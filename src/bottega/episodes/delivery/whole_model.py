@@ -6,6 +6,7 @@ Timed in this process, turn about, on the user's own inputs: the parts were prov
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.statistics import decided, interval
-from bottega.judge.tensor_transport import flatten
 
 ROUNDS, MOST_ROUNDS = 8, 60
 FLOOR = 0.005
@@ -209,7 +209,13 @@ def _doubled(value: Any) -> Any:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [tensor.detach().double() for tensor in flatten(value)[1] if tensor.is_floating_point()]
+    """The floats of a result. What else it holds, such as a cache, is not compared."""
+    if isinstance(value, torch.Tensor):
+        return [value.detach().double()] if value.is_floating_point() else []
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Mapping):
+        value = [getattr(value, each.name) for each in dataclasses.fields(value)]
+    held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [tensor for each in held for tensor in _tensors(each)]
 
 
 def _distance(got: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> float:
