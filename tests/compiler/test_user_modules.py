@@ -12,7 +12,6 @@ from modules_in_cpp import module
 from bottega.compiler import row_chunks
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.draft_compiler import DraftCompiler
-from bottega.compiler.model_class import with_model_class
 from bottega.compiler.step_compiler import lower_task
 from bottega.core.arguments import read_arguments
 from bottega.core.task import Task

@@ -25,12 +25,13 @@ from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.runner import BenchRunner, KernelSource, OnEvent
-from bottega.bench.settings import NO_MODEL, STARTER, BenchSettings
+from bottega.bench.settings import STARTER, BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.draft import DraftSource
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
+from bottega.episodes.backbone_defaults import NO_MODEL
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
