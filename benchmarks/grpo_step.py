@@ -31,6 +31,7 @@ from figure import Device, launch, show, where
 from bottega.backbone.chat import Sampling, TokenRequest
 from bottega.backbone.loading import LoadedModel
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
+from bottega.backbone.weights import save_config
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.train.advantages.grpo import grpo
@@ -322,7 +323,7 @@ def without_weights(model: Any, work: Work, folder: Path) -> None:
 
     from trl.generation import vllm_generation
 
-    model.config.save_pretrained(folder)
+    save_config(model, folder)
     tokenizer(work.vocabulary).save_pretrained(folder)
     model.config._name_or_path = model.name_or_path = str(folder)
     vllm_generation.LLM = partial(

@@ -35,12 +35,14 @@ from bottega.backbone.token_server import TokenServer
 from bottega.backbone.token_servers import TokenServers
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.backbone.vllm import VllmBackbone
-from bottega.backbone.weights import plain_weights
+from bottega.backbone.weights import plain_weights, save_config
 from bottega.train.weight_transfer import AdapterTransfer, DiskTransfer, IpcTransfer, free_port
 
 WAYS = ("process", "ipc", "adapter", "disk")
 MEMORY = 0.35
 """Of a GPU, for vLLM."""
+CACHE = 4 << 30
+"""Bytes of keys and values at a server: given, so that it does not try how much there is room for."""
 ALLOWED = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
            "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}  # fmt: skip
 OPTIONS = {"adapter": ["--enable-lora", "--max-lora-rank", "16"], "ipc": ["--weight-transfer-config", '{"backend":"ipc"}']}
@@ -59,7 +61,7 @@ def main(
         with tempfile.TemporaryDirectory() as place:
             model = random_model(shape, device, dtype)
             words = HuggingFaceTokenizer(tokenizer(model.config.vocab_size), CONTEXT)
-            model.save_pretrained(place) if way in ("adapter", "disk") else model.config.save_pretrained(place)
+            model.save_pretrained(place) if way in ("adapter", "disk") else save_config(model, Path(place))
             words.inner.save_pretrained(place)
             model = adapted(model) if way == "adapter" else model
             try:
@@ -163,6 +165,7 @@ def served(way: str, place: Path, dtype: torch.dtype) -> Iterator[TokenServer]:
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(place), "--port", str(port), "--host", "127.0.0.1",
         "--dtype", str(dtype).removeprefix("torch."), "--max-model-len", "2048", "--max-num-seqs", "64", "--enforce-eager",
         "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm", "--gpu-memory-utilization", str(MEMORY),
+        "--kv-cache-memory-bytes", str(CACHE),
         *(["--load-format", "dummy"] if way == "ipc" else []), *OPTIONS.get(way, []),
     ]  # fmt: skip
     with open(place / "server.log", "wb") as log:

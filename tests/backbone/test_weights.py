@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from small_models import CONTEXT, small_model, torch, with_lora
 
-from bottega.backbone.weights import Weights, merged, unfit
+from bottega.backbone.weights import Weights, merged, save_config, unfit
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
@@ -86,3 +89,11 @@ def test_a_module_that_is_the_decoders_own_is_laid_out_anew() -> None:
         model.model.layers[0].mlp.up_proj.weight.fill_(3.0)
     assert not weights.refresh()
     assert (weights.layers[0].gate_up[-1] == 3.0).all() and not (weights.layers[0].gate_up[0] == 3.0).any()
+
+
+def test_a_config_says_which_class_the_weights_belong_to(tmp_path: Path) -> None:
+    """vLLM takes a model without it for one that does not generate."""
+    model = small_model()
+    assert model.config.architectures is None
+    save_config(model, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["LlamaForCausalLM"]

@@ -10,23 +10,24 @@ import pytest
 import torch
 
 from bottega.judge import hardware_counters
-from bottega.judge.cupti import ProfilerMissing, cupti_library
+from bottega.judge.cupti import ProfilerMissing, cupti_library, launch_rows
 from bottega.judge.hardware_counters import COUNTERS, Profiler, metric_names, opened_host, passes_of, scheduled
 
 
 class PretendCupti:
-    """Takes every call; ranges need three passes."""
+    """Takes every call; the second of two kernels takes longest."""
 
-    def __init__(self, refuse: str = "", status: int = 1) -> None:
-        self.refuse, self.status = refuse, status
+    def __init__(self, refuse: str = "", status: int = 1, kernels: int = 2) -> None:
+        self.refuse, self.status, self.kernels = refuse, status, kernels
         self.asked: list[str] = []
         self.sizes: dict[str, int] = {}
-        self.passes = 0
 
     def __getattr__(self, name: str) -> Callable[[Any], int]:
-        def call(reference: Any) -> int:
-            given = reference._obj
+        def call(reference: Any, *_: Any) -> int:
             self.asked.append(name)
+            if name in ("cuptiSubscribe", "cuptiUnsubscribe"):
+                return 0
+            given = reference._obj
             self.sizes[name] = given.size
             if name == self.refuse:
                 return self.status
@@ -38,11 +39,11 @@ class PretendCupti:
                 given.field1 = 8
             if name == "cuptiRangeProfilerGetCounterDataSize":
                 given.field5 = 64
-            if name == "cuptiRangeProfilerStop":
-                self.passes += 1
-                given.field3 = self.passes == 3
+            if name == "cuptiRangeProfilerGetCounterDataInfo":
+                given.field2 = self.kernels
             if name == "cuptiProfilerHostEvaluateToGpuValues":
-                ctypes.cast(given.field6, ctypes.POINTER(ctypes.c_double))[3] = 55.5
+                values = ctypes.cast(given.field6, ctypes.POINTER(ctypes.c_double))
+                values[0], values[3] = 10.0 + given.field3, 50.0 + given.field3
             return 0
 
         return call
@@ -54,21 +55,33 @@ def counted(pretended: PretendCupti, monkeypatch: pytest.MonkeyPatch, run: Calla
     return hardware_counters.counted(run, lambda: None)
 
 
-def test_a_call_is_made_once_for_each_pass_and_everything_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_counters_are_those_of_the_longest_kernel_and_everything_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     pretended, calls = PretendCupti(), list[int]()
     found = counted(pretended, monkeypatch, lambda: calls.append(1))
-    assert len(calls) == 3
+    assert len(calls) == 1
     assert set(found) == set(COUNTERS)
-    assert found["issue_active_pct"] == 55.5
+    assert (found["time_ns"], found["issue_active_pct"]) == (11.0, 51.0)
     closing = ["cuptiRangeProfilerDisable", "cuptiProfilerHostDeinitialize", "cuptiProfilerDeInitialize"]
-    assert pretended.asked[-3:] == closing
+    assert pretended.asked[-4:-1] == closing
 
 
 def test_a_driver_that_counts_for_root_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     pretended = PretendCupti("cuptiRangeProfilerEnable", 35)
     with pytest.raises(ProfilerMissing, match="root alone"):
         counted(pretended, monkeypatch, lambda: None)
-    assert pretended.asked[-2:] == ["cuptiProfilerHostDeinitialize", "cuptiProfilerDeInitialize"]
+    assert pretended.asked[-3:-1] == ["cuptiProfilerHostDeinitialize", "cuptiProfilerDeInitialize"]
+
+
+def test_a_call_without_a_kernel_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ProfilerMissing, match="no kernel"):
+        counted(PretendCupti(kernels=0), monkeypatch, lambda: None)
+
+
+def test_there_is_a_subscriber_while_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since launches were traced before, which ends by `cuptiFinalize`: CUPTI's profiler refuses with 15 then (H200, CUDA 13.0)."""
+    pretended = PretendCupti()
+    counted(pretended, monkeypatch, lambda: None)
+    assert (pretended.asked[0], pretended.asked[-1]) == ("cuptiSubscribe", "cuptiUnsubscribe")
 
 
 def test_structures_have_the_sizes_of_cupti_s_headers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +104,7 @@ SIZES = {
     "cuptiRangeProfilerCounterDataImageInitialize": 40,
     "cuptiRangeProfilerSetConfig": 90,
     "cuptiRangeProfilerStop": 41,
-    "cuptiRangeProfilerPushRange": 32,
+    "cuptiRangeProfilerGetCounterDataInfo": 40,
     "cuptiRangeProfilerDecodeData": 32,
 }
 
@@ -111,15 +124,17 @@ def test_cupti_knows_the_counters_and_needs_few_passes(chip: str) -> None:
 
 
 @pytest.mark.gpu
-def test_what_a_gpu_counts_in_a_copy() -> None:
+def test_what_a_gpu_counts_after_its_launches_were_traced() -> None:
     source = torch.ones(1 << 26, device="cuda")
 
-    def copy() -> None:
-        source.clone()
+    def double() -> None:
+        source.mul(2)
 
+    assert launch_rows(double, torch.cuda.synchronize, 1)[0]
     try:
-        found = hardware_counters.counted(copy, torch.cuda.synchronize)
+        found = hardware_counters.counted(double, torch.cuda.synchronize)
     except ProfilerMissing as error:
         pytest.skip(str(error))
     assert found["dram_read_bytes"] > 0.5 * source.nbytes
-    assert 0 < found["dram_pct"] <= 100
+    assert 20 < found["dram_pct"] <= 100
+    assert launch_rows(double, torch.cuda.synchronize, 1)[0]

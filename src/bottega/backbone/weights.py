@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,6 +62,13 @@ class LayerTensors:
 def bare(model: Any) -> Any:
     """The transformers module inside of what peft may have wrapped around it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def save_config(model: Any, folder: Path) -> None:
+    """With the class that the weights belong to, which servers look for: a model that was not read from a folder has not said it."""
+    inner = bare(model)
+    inner.config.architectures = [type(inner).__name__.removeprefix("FSDP")]
+    inner.config.save_pretrained(folder)
 
 
 def unfit(model: Any) -> str:

@@ -1,14 +1,16 @@
-"""Hardware counters of a GPU over one call, by CUPTI's range profiler: the 24 that say what a kernel waits for, in five passes.
+"""Hardware counters of a GPU, by CUPTI's range profiler: the 24 that say what a kernel waits for, of the one that takes longest in a call.
 
 They need privileges: the driver counts for root alone unless its `NVreg_RestrictProfilingToAdminUsers` is 0, and the candidate's process is never
-root. The call is made once for each pass, after everything that is timed. Like all that runs in the candidate's process this is evidence, not proof.
+root. CUPTI runs each kernel once for each of five passes and puts its memory back between, after everything that is timed. (With the call as one
+range an H200 counted 20 ms of CUPTI's own around a kernel of 6 us, and all rates were those of a GPU at rest.) Like all that runs in the candidate's
+process this is evidence, not proof.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from bottega.judge.cupti import ProfilerMissing, cupti_library
@@ -42,10 +44,12 @@ COUNTERS: Mapping[str, str] = {
     "stalled_on_fixed_latency": _STALLED.format("wait"),
 }
 """By our name. Stalls are warps that wait, on average, while one issues."""
-MOST_PASSES = 64
+MOST_KERNELS = 64
+"""Of a call; those after them are not counted."""
 _NO_PRIVILEGES = 35
-_RANGE_PROFILER, _USER_RANGE, _USER_REPLAY = 0, 2, 3
+_RANGE_PROFILER, _RANGE_PER_KERNEL, _KERNEL_REPLAY = 0, 1, 2
 _SIZE, _POINTER, _INT, _SHORT, _TEXT = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint16, ctypes.c_char_p
+_Callback = ctypes.CFUNCTYPE(None, _POINTER, _INT, ctypes.c_uint32, _POINTER)
 Field = tuple[Any, Any]
 
 
@@ -102,13 +106,15 @@ def metric_names(metrics: Sequence[str]) -> Any:
 
 
 def counted(run: Callable[[], None], synchronize: Callable[[], None], device: int = 0) -> dict[str, float]:
-    """By our names, over one call of `run`, which is made as often as there are passes. Raises `ProfilerMissing`."""
-    profiler, names = Profiler(cupti_library()), metric_names(list(COUNTERS.values()))
+    """By our names, of the kernel that takes longest in one call of `run`. Raises `ProfilerMissing`."""
+    library = cupti_library()
+    profiler, names = Profiler(library), metric_names(list(COUNTERS.values()))
     with ExitStack() as stack:
 
         def later(name: str, *fields: Field) -> None:
             stack.callback(lambda: _tried(profiler, name, *fields))
 
+        stack.enter_context(_attached(library))
         profiler.call("cuptiProfilerInitialize")
         later("cuptiProfilerDeInitialize")
         context, chip = _context(), profiler.call("cuptiDeviceGetChipName", (_SIZE, device), (_TEXT, None))[1]
@@ -123,18 +129,26 @@ def counted(run: Callable[[], None], synchronize: Callable[[], None], device: in
         later("cuptiRangeProfilerDisable", (_POINTER, target))
         counts = _room_for_counts(profiler, target, names)
         _count(profiler, target, image, counts, run, synchronize)
-        values = (ctypes.c_double * len(COUNTERS))()
-        profiler.call(
-            "cuptiProfilerHostEvaluateToGpuValues",
-            (_POINTER, host),
-            (_POINTER, ctypes.addressof(counts)),
-            (_SIZE, ctypes.sizeof(counts)),
-            (_SIZE, 0),
-            (_POINTER, ctypes.addressof(names)),
-            (_SIZE, len(COUNTERS)),
-            (_POINTER, ctypes.addressof(values)),
-        )
-        return dict(zip(COUNTERS, map(float, values)))
+        place = ((_POINTER, ctypes.addressof(counts)), (_SIZE, ctypes.sizeof(counts)))
+        kernels = profiler.call("cuptiRangeProfilerGetCounterDataInfo", *place, (_SIZE, None))[2]
+        found = [_values(profiler, host, place, kernel, names) for kernel in range(kernels)]
+        if not found:
+            raise ProfilerMissing("no kernel was launched")
+        return max(found, key=lambda values: values["time_ns"])
+
+
+def _values(profiler: Profiler, host: int, place: tuple[Field, Field], kernel: int, names: Any) -> dict[str, float]:
+    values = (ctypes.c_double * len(COUNTERS))()
+    profiler.call(
+        "cuptiProfilerHostEvaluateToGpuValues",
+        (_POINTER, host),
+        *place,
+        (_SIZE, kernel),
+        (_POINTER, ctypes.addressof(names)),
+        (_SIZE, len(COUNTERS)),
+        (_POINTER, ctypes.addressof(values)),
+    )
+    return dict(zip(COUNTERS, map(float, values)))
 
 
 def _tried(profiler: Profiler, name: str, *fields: Field) -> None:
@@ -142,8 +156,21 @@ def _tried(profiler: Profiler, name: str, *fields: Field) -> None:
         profiler.call(name, *fields)
 
 
+@contextmanager
+def _attached(library: Any) -> Iterator[None]:
+    """A subscriber that is told nothing. Launches were traced before, which ends by `cuptiFinalize`, and after it CUPTI's profiler begins only while
+    there is one: else it says that it is not initialised (CUDA 13.0)."""
+    told, subscriber = _Callback(lambda *_: None), _POINTER()
+    library.cuptiSubscribe(ctypes.byref(subscriber), told, None)
+    try:
+        yield
+    finally:
+        library.cuptiUnsubscribe(subscriber)
+
+
 def _room_for_counts(profiler: Profiler, target: int, names: Any) -> Any:
-    fields = ((_POINTER, target), (_POINTER, ctypes.addressof(names)), (_SIZE, len(COUNTERS)), (_SIZE, 1), (ctypes.c_uint32, 1))
+    metrics, room = (_POINTER, ctypes.addressof(names)), ((_SIZE, MOST_KERNELS), (ctypes.c_uint32, MOST_KERNELS))
+    fields = ((_POINTER, target), metrics, (_SIZE, len(COUNTERS)), *room)
     size = profiler.call("cuptiRangeProfilerGetCounterDataSize", *fields, (_SIZE, None))[5]
     counts = ctypes.create_string_buffer(size)
     given = ((_POINTER, target), (_SIZE, size), (_POINTER, ctypes.addressof(counts)))
@@ -161,24 +188,19 @@ def _count(
         (_POINTER, ctypes.addressof(image)),
         (_SIZE, ctypes.sizeof(counts)),
         (_POINTER, ctypes.addressof(counts)),
-        (_INT, _USER_RANGE),
-        (_INT, _USER_REPLAY),
-        (_SIZE, 1),
+        (_INT, _RANGE_PER_KERNEL),
+        (_INT, _KERNEL_REPLAY),
+        (_SIZE, MOST_KERNELS),
         (_SHORT, 1),
         (_SHORT, 1),
         (_SIZE, 0),
         (_SHORT, 1),
     )
     own = (_POINTER, target)
-    for _ in range(MOST_PASSES):
-        profiler.call("cuptiRangeProfilerStart", own)
-        profiler.call("cuptiRangeProfilerPushRange", own, (_TEXT, b"call"))
-        run()
-        synchronize()
-        profiler.call("cuptiRangeProfilerPopRange", own)
-        stopped = profiler.call("cuptiRangeProfilerStop", own, (_SIZE, None), (_SIZE, None), (ctypes.c_uint8, None))
-        if stopped[3]:
-            break
+    profiler.call("cuptiRangeProfilerStart", own)
+    run()
+    synchronize()
+    profiler.call("cuptiRangeProfilerStop", own, (_SIZE, None), (_SIZE, None), (ctypes.c_uint8, None))
     profiler.call("cuptiRangeProfilerDecodeData", own, (_SIZE, None))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bottega.backbone.weights import bare, plain_weights
+from bottega.backbone.weights import bare, plain_weights, save_config
 from bottega.core.errors import TrainingError
 from bottega.core.files import write_atomic
 from bottega.train.learner import Learner
@@ -203,7 +203,7 @@ def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = t
     inner.config.dtype = dtype
 
     def write(folder: Path) -> None:
-        inner.config.save_pretrained(folder)
+        save_config(inner, folder)
         if getattr(inner, "generation_config", None) is not None:
             inner.generation_config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

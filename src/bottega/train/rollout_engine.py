@@ -17,7 +17,7 @@ from bottega.backbone.chat import TokenBackbone
 from bottega.backbone.loading import LoadedModel
 from bottega.backbone.local import LocalBackbone
 from bottega.backbone.vllm import VllmBackbone
-from bottega.backbone.weights import bare, plain_weights
+from bottega.backbone.weights import plain_weights, save_config
 from bottega.core.errors import UsageError
 from bottega.train.learner import Learner
 from bottega.train.settings import Config
@@ -73,7 +73,7 @@ def _servers(config: Config, loaded: LoadedModel, learner: Learner, folder: Path
 def _in_process(config: Config, loaded: LoadedModel, learner: Learner, folder: Path) -> VllmBackbone:
     if learner.ranks.size > 1:
         raise UsageError("vLLM in this process serves a run of one rank: start servers, and set rollout.engine=server")
-    bare(loaded.model).config.save_pretrained(folder)
+    save_config(loaded.model, folder)
     loaded.tokenizer.inner.save_pretrained(folder)
     rollout = config.rollout
     return VllmBackbone.open(
