@@ -44,6 +44,9 @@ class GlooGroup:
     def broadcast(self, tensor: torch.Tensor, src: int, stream: Any = None) -> None:
         self._group.broadcast(tensor, src).wait()
 
+    def destroy(self) -> None:
+        self._group.abort()
+
 
 class Served:
     def __init__(self, folder: Path, port: int, last: int) -> None:

@@ -6,10 +6,12 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ from toy_world import toy_config, toy_inputs, toy_loaded  # noqa: E402
 from bottega.backbone import token_servers  # noqa: E402
 from bottega.backbone.reply import NoServerError  # noqa: E402
 from bottega.backbone.token_server import TokenServer  # noqa: E402
-from bottega.core.errors import UsageError  # noqa: E402
+from bottega.core.errors import BackboneError, UsageError  # noqa: E402
 from bottega.core.event import Wrote  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl, weight_transfer  # noqa: E402
@@ -150,7 +152,13 @@ def test_broadcasts_survive_servers_and_trainers_that_do_not_do_their_part(
 ) -> None:
     early: list[float] = []
     waits = weight_transfer.wait
-    monkeypatch.setattr(weight_transfer, "wait", lambda *given, **more: early.append(0.0) or waits(*given, **more))
+
+    def noted(*given: Any, **more: Any) -> Any:
+        if more.get("timeout") == weight_transfer.EARLY_SECONDS:
+            early.append(0.0)
+        return waits(*given, **more)
+
+    monkeypatch.setattr(weight_transfer, "wait", noted)
     ports = free_port(), free_port()
     with serving(tmp_path, *((port, 0) for port in ports)):
 
@@ -177,6 +185,40 @@ def test_broadcasts_survive_servers_and_trainers_that_do_not_do_their_part(
             assert "answered with status 404" in told[other] and f"refused to {says}" in told[one], (
                 "the trainer waits for neither"
             )
+
+
+def test_a_server_that_dies_in_a_broadcast_does_not_leave_the_trainer_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group stands for NCCL's, which waits for a lost member until it is destroyed; two GPUs would be needed for that one."""
+    monkeypatch.setattr(weight_transfer, "REST_SECONDS", 0.2)
+    begun, destroyed = threading.Event(), threading.Event()
+
+    class Group:
+        destroy = staticmethod(destroyed.set)
+
+        def broadcast(self, *_: Any, **__: Any) -> None:
+            begun.set()
+            assert destroyed.wait(20)
+            raise RuntimeError("the communicator was aborted")
+
+    class Server:
+        def __init__(self, name: str) -> None:
+            self.address = f"http://{name}"
+
+        def asked(self, method: str, path: str, *_: Any, **__: Any) -> dict[str, int]:
+            if path == "/update_weights":
+                assert begun.wait(20)
+                if "dying" in self.address:
+                    raise BackboneError("connection reset")
+                assert destroyed.wait(20)
+                raise BackboneError("the group was lost")
+            return {"world_size": 1}
+
+    weights = {"a": torch.ones(2), "b": torch.ones(2)}
+    transfer = NcclTransfer(lambda: iter(weights.items()), torch.float32, host="here", join=lambda place: Group())
+    one, dying = servers = [Server("one"), Server("dying")]
+    told = transfer.send(servers, 1)  # type: ignore[arg-type]
+    assert told[dying] == "connection reset"  # type: ignore[index]
+    assert destroyed.is_set() and set(told) == {one, dying} and transfer._members == []
 
 
 def test_servers_elsewhere_are_told_an_address_that_they_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:

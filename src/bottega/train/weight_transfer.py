@@ -2,8 +2,8 @@
 
 Files need a folder that trainer and servers share, and nothing else; an adapter's are small. IPC is for a server on the trainer's own GPU, NCCL for
 one on another GPU or machine. Both speak vLLM's routes (/init_weight_transfer_engine, /start_weight_update, /update_weights,
-/finish_weight_update) in what its versions from 0.26 to 0.33 have in common: one tensor after the other, none packed. Left out: a server that dies in
-the middle of a broadcast. NCCL waits for it for ever, and the run has to be killed and resumed.
+/finish_weight_update) in what its versions from 0.26 to 0.33 have in common: one tensor after the other, none packed. NCCL would wait for ever for a
+server that died in the middle of a broadcast: the group is given up then, and those that were in it have to be started anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pickle
 import secrets
 import shutil
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2**30
 """Of one update by IPC, which holds a copy in the dtype that is sent."""
-EARLY_SECONDS = 0.5
+EARLY_SECONDS = 2.0
 """Within them a server says that it refuses to meet, or the first update of a group; the trainer would wait for it for ever."""
+REST_SECONDS = 20.0
+"""How long a broadcast may still take when one of its servers is lost."""
 MEET, START, UPDATE, FINISH = "/init_weight_transfer_engine", "/start_weight_update", "/update_weights", "/finish_weight_update"
 
 
@@ -162,11 +165,25 @@ class NcclTransfer:
         with asked_of(able, partial(_post, path=UPDATE, body=self._listed)) as asked:
             refused = {} if self._proved else refusals(asked, "take part in a broadcast")
             if not refused:
-                for _, value in self._weights():
-                    self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
+                refused = self._broadcast(asked)
         lost = refused or errors_of(asked)
         self._proved, self._members = not lost, [] if lost else able
         return failed | lost | at_each([each for each in able if each not in lost], end_update)
+
+    def _broadcast(self, asked: Asked) -> dict[TokenServer, str]:
+        """Those who have to be started anew, since one of them was lost in the middle."""
+        with given_up_if_lost(asked, self._group.destroy) as given_up:
+            try:
+                for _, value in self._weights():
+                    self._group.broadcast(value.to(self._dtype).contiguous(), src=0, stream=_stream())
+                wait(asked.values(), return_when=FIRST_EXCEPTION)
+                waiting = wait(asked.values(), timeout=REST_SECONDS).not_done
+                if torch.cuda.is_available():
+                    torch.cuda.synchronize()
+            except Exception:
+                if not given_up.is_set():
+                    raise
+        return in_vain(asked, "was lost in a broadcast") if given_up.is_set() or waiting else {}
 
     def _meet(self, servers: list[TokenServer]) -> dict[TokenServer, str]:
         """Servers that join first wait for the trainer, and the other way round: so all are asked at once."""
@@ -214,14 +231,37 @@ def asked_of(servers: Sequence[TokenServer], work: Callable[[TokenServer], None]
 
 def refusals(asked: Asked, what: str) -> dict[TokenServer, str]:
     """Servers that will not do their part, and those that wait for them in vain; none if all seem to."""
-    early = wait(asked.values(), timeout=EARLY_SECONDS, return_when=FIRST_EXCEPTION).done
-    refused = {
-        server: str(error) for server, each in asked.items() if each in early and (error := each.exception()) is not None
-    }
-    if not refused:
-        return {}
-    first = next(iter(refused)).address
-    return {server: refused.get(server, f"waits in vain, since {first} refused to {what}: start it anew") for server in asked}
+    wait(asked.values(), timeout=EARLY_SECONDS, return_when=FIRST_EXCEPTION)
+    return in_vain(asked, f"refused to {what}")
+
+
+def in_vain(asked: Asked, what: str) -> dict[TokenServer, str]:
+    """By server: its own error, or the first other's where one has failed; nothing where none has so far."""
+    failed = {server: str(each.exception()) for server, each in asked.items() if each.done() and each.exception()}
+    first = next((server.address for server in failed), None)
+    told = f"waits in vain, since {first} {what}: start it anew"
+    return {server: failed.get(server, told) for server in asked} if first else {}
+
+
+@contextmanager
+def given_up_if_lost(asked: Asked, give_up: Callable[[], None]) -> Iterator[threading.Event]:
+    """Where one server has failed and the body is not over soon after, from another thread, since the body waits. Says whether it was."""
+    over, given_up = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        wait(asked.values(), return_when=FIRST_EXCEPTION)
+        if any(each.done() and each.exception() for each in asked.values()) and not over.wait(REST_SECONDS):
+            given_up.set()
+            give_up()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield given_up
+    finally:
+        over.set()
+    if given_up.is_set():
+        watching.join()
 
 
 def errors_of(asked: Asked) -> dict[TokenServer, str]:
