@@ -10,7 +10,8 @@ import pytest
 from bottega.app.judge_command import show
 from bottega.app.optimize_command import show_finished, speed_line
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.core.event import Judged
+from bottega.core.event import AgentStepped, Judged, RunStarted, Wrote
+from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.result import Interval
@@ -69,3 +70,14 @@ def test_a_verdict_on_a_terminal_says_which_baseline_won_and_which_was_left_out(
     told = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "slower against compile" in told and "fastest baseline compile" in told
     assert "autotune was left out, for it raises [bold]: no" in told
+
+
+def test_verdicts_are_numbered_as_they_come_and_an_agents_answers_are_told() -> None:
+    progress = OptimizeProgress(BudgetCaps(), "compile", drafted=False)
+    assert "draft" not in progress.hear(RunStarted("bottega optimize", {}, {}))
+    turn = Turn(role="write", text="", tools=("write", "build"))
+    assert "the agent calls write, build in s0r0" in progress.hear(AgentStepped("e/step/s0r0/0", "e", "s0r0", turn))
+    for node in ("s0", "s1"):
+        progress.hear(Wrote(f"e/write/{node}", "e", node, None, 0, turn))
+    lines = [progress.hear(Judged(f"e/judge/{node}", "e", node, ONLY_EAGER)) for node in ("s0", "s1")]
+    assert [line.split()[0] for line in lines] == ["1", "2"]

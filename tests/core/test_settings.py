@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import pytest
 from pydantic import Field
 
 from bottega.core.errors import UsageError
-from bottega.core.settings import Section, SettingsLayer, overrides_of, read_file, read_settings, split_tables
+from bottega.core.settings import CommandSettings, Section, SettingsLayer, overrides_of, read_file, read_settings, split_tables
 
 
 class Inner(Section):
@@ -79,3 +79,18 @@ def test_the_source_of_a_wrong_value_is_the_one_that_said_it_last() -> None:
                 SettingsLayer("third", {}),
             ],
         )
+
+
+def test_a_setting_that_must_be_given_is_told_as_it_is_written() -> None:
+    class Needing(CommandSettings):
+        command: ClassVar[str] = "need"
+        flags: ClassVar[tuple[str, ...]] = ("task_file",)
+
+        task_file: str
+        """The task: a file."""
+        depth: int
+        """How deep."""
+
+    with pytest.raises(UsageError) as told:
+        read_settings(Needing, [])
+    assert str(told.value) == "--task-file must be given: The task: a file.; the setting depth must be given: How deep."

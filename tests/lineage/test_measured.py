@@ -28,3 +28,10 @@ def test_a_range_is_an_eighth_of_the_least_to_eight_times_the_most() -> None:
 def test_what_is_not_known_is_not_asked_for() -> None:
     assert measured_conditions([Workload((), H200)]) == AppliesTo(("sm_90",))
     assert not measured_conditions([Workload((), None)])
+
+
+def test_what_was_not_timed_says_nothing_of_devices_and_sizes() -> None:
+    """Triton in its interpreter: `aarch64` on a card for GPUs would hold nowhere, and the library refuses such a card."""
+    cpu = DeviceFacts("cpu", "Neoverse", "aarch64 asimd", 2, 16.0)
+    found = measured_conditions([Workload((RELU, SOFTMAX), cpu)], timed=False)
+    assert found == AppliesTo(dtypes=("float32",), kinds=("row",))

@@ -346,6 +346,58 @@ def test_another_kernel_is_not_written_into_a_run(tmp_path: Path) -> None:
         journal.begin({"kernel": "other"})
 
 
+def test_a_sibling_may_join_a_run_that_had_none_and_the_walk_stays(tmp_path: Path) -> None:
+    mined(tmp_path, ScriptedJudge(doubling), ["alpha", "beta"])
+    with LineageJournal(tmp_path) as journal:
+        journal.begin({"sibling": ""})
+    assert read_records(tmp_path)["started"].get("sibling") is None, "an older run is what it was"
+    judge = ScriptedJudge(doubling)
+    found = mined(tmp_path, judge, ["alpha", "beta"], sibling=True)
+    assert {task for task, _ in judge.asked} == {"sibling"}
+    assert all(trip.asked_sibling and trip.verified for trip in found.trips)
+    for before, after, refused in (("", "other.py", False), ("other.py", "third.py", True), ("other.py", "", True)):
+        folder = tmp_path / f"{before}{after}"
+        with LineageJournal(folder) as journal:
+            journal.begin({"kernel": "k", "sibling": before})
+            if refused:
+                with pytest.raises(UsageError, match="another sibling"):
+                    journal.begin({"kernel": "k", "sibling": after})
+            else:
+                journal.begin({"kernel": "k", "sibling": after})
+        assert read_records(folder)["started"]["sibling"] == (before if refused else after)
+
+
+def test_a_task_that_was_changed_under_its_name_is_another_one(tmp_path: Path) -> None:
+    with LineageJournal(tmp_path) as journal:
+        journal.begin({"task": "task.py", "text_of_the_task": "1"})
+        with pytest.raises(UsageError, match="another text of the task"):
+            journal.begin({"task": "task.py", "text_of_the_task": "2"})
+
+
+def test_a_run_tells_what_is_judged_and_how_many_effects_are_sure(tmp_path: Path) -> None:
+    with LineageJournal(tmp_path) as journal:
+        chosen = [toy_rule("alpha")]
+        told: list[str] = []
+        journal.listeners.append(lambda key, record: told.append(record.get("told", "")))
+        expert = Expert("toy_kernel", kernel("alpha"), "cpp", TASK)
+        mine(
+            journal,
+            ScriptedJudge(doubling),
+            expert,
+            chosen,
+            by_rules(chosen),
+            by_rules_or_example(chosen),
+            None,
+            MiningLimits(),
+            toy_workload,
+        )
+    assert [each for each in told if each] == ["the expert kernel", "without alpha"]
+    assert recorded(read_records(tmp_path)).surely == "1 of 1 effects sure"
+    unclear = mined(tmp_path / "unclear", ScriptedJudge(lambda words: 1.0), ["alpha"])
+    assert unclear.cards
+    assert recorded(read_records(tmp_path / "unclear")).surely.startswith("none of 1 effects sure: the machine was busy")
+
+
 def test_the_tree_shows_steps_refusals_and_round_trips(tmp_path: Path) -> None:
     judge = ScriptedJudge(doubling, right=lambda words: "beta" not in words or "alpha" in words)
     mined(tmp_path, judge, ["alpha", "beta"])

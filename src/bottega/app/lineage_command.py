@@ -109,8 +109,11 @@ def mine_command(given: Given[LineageMineSettings]) -> None:
         cards = [card.to_json() for card in mined.cards]
         print_json({"folder": str(settings.out), "steps": len(mined.lineage.steps), "verified": len(verified), "cards": cards})
     else:
-        for line in tree_lines(recorded(read_records(settings.out))):
+        found = recorded(read_records(settings.out))
+        for line in tree_lines(found):
             say(line)
+        if found.surely:
+            say(found.surely)
         say(f"{len(mined.cards)} cards, {len(verified)} steps verified: bottega skills import {settings.out / CARDS}")
     raise typer.Exit(0 if verified else 1)
 
@@ -127,6 +130,7 @@ def _mined(kernel: Path, settings: LineageMineSettings) -> Mined:
             "kernel": kernel.stem,
             "candidate": candidate.id,
             "task": task.label,
+            "text_of_the_task": task.id,
             "sibling": beside.label if beside else "",
             "backbone": settings.backbone or "",
             "device": settings.device,
@@ -170,7 +174,7 @@ def _show(key: str, record: Record) -> None:
     if key.startswith("verdict/"):
         verdict = record["verdict"]
         speed = ", ".join(f"{each['point']:.2f}x {name}" for name, each in verdict["speedup"].items())
-        say(f"judged {verdict['candidate_id']}: {verdict['outcome']} {speed}".rstrip())
+        say(f"judged {record['told']} on {record['task']}: {verdict['outcome']} {speed}".rstrip())
     elif key.startswith("step/"):
         say(f"step {record['step']['number']}: without {record['step']['attempt']['feature']}")
 

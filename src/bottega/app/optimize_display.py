@@ -35,10 +35,10 @@ ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best s
 class OptimizeProgress(RunProgress):
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: BudgetCaps, baseline: str, model: bool = True) -> None:
-        """`model`: whether one is asked after the drafts."""
+    def __init__(self, caps: BudgetCaps, baseline: str, model: bool = True, drafted: bool = True) -> None:
+        """`model`: whether one is asked after the drafts; `drafted`: whether there are any."""
         super().__init__()
-        self.then = ASKING if model else ""
+        self.then, self.drafted = ASKING if model else "", drafted
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0
@@ -76,7 +76,9 @@ class OptimizeProgress(RunProgress):
             self.earlier += max(0.0, self.last - self.begun) if self.last else 0.0
             self.begun, self.stage = event.at or time.time(), SEARCHING
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
-            self.now = "the module runs; the compiler traces it and writes drafts"
+            self.now = (
+                "the module runs; the compiler traces it and writes drafts" if self.drafted else f"the module runs; {self.then}"
+            )
             return f"about the module: {'; '.join(problems)}" if problems else self.now
         if isinstance(event, Drafted):
             self.drafts = len(event.drafts)
@@ -88,7 +90,7 @@ class OptimizeProgress(RunProgress):
             self.kernels += 1
             if event.turn.fault:
                 self.outcomes[NO_KERNEL] += 1
-                return f"{self.kernels:3}  {event.node}  no kernel: {' '.join(event.turn.fault.split())[:100]}"
+                return f"{self.answered:3}  {event.node}  no kernel: {' '.join(event.turn.fault.split())[:100]}"
             self.waiting_for.add(event.node)
             if event.author:
                 self.authors[event.node] = event.author
@@ -98,6 +100,7 @@ class OptimizeProgress(RunProgress):
             return f"     critic of {event.node}: {' '.join(event.advice.split())[:160]}"
         if isinstance(event, AgentStepped):
             self.now = f"the agent calls {', '.join(event.turn.tools or ()) or 'no tool'} in {event.line}"
+            return f"     {self.now}"
         if isinstance(event, Reworded) and event.text:
             return f"     new instruction {event.number} by {event.by}: {' '.join(event.text.split())[:120]}"
         if isinstance(event, Tuned) and event.tried:
@@ -126,7 +129,12 @@ class OptimizeProgress(RunProgress):
         speedup = event.verdict.speedup.get(self.baseline)
         if event.verdict.outcome is Outcome.FASTER and speedup is not None and speedup.low > max(1.0, self.best_low):
             self.best, self.best_low = f"{told} ({event.node} by {author})", speedup.low
-        return f"{self.kernels:3}  {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
+        return f"{self.answered:3}  {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
+
+    @property
+    def answered(self) -> int:
+        """Kernels with a verdict, and answers without a kernel."""
+        return sum(self.outcomes.values())
 
     def _against(self, verdict: Verdict) -> str:
         """The speedup with what it is against: what the outcome speaks of, and eager beside it where that is another."""

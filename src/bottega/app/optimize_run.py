@@ -159,7 +159,9 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
     from bottega.episodes.optimize import Stop
 
     request = request_for(settings, subject)
-    progress = OptimizeProgress(request.caps, request.settings.baseline, request.backbone != NO_MODEL)
+    progress = OptimizeProgress(
+        request.caps, request.settings.baseline, request.backbone != NO_MODEL, bool(request.settings.drafts)
+    )
     display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
     stop, loops, rings = Stop(), list[asyncio.AbstractEventLoop](), list[int]()
 

@@ -51,7 +51,7 @@ class Prompter:
             return self.script(messages, sampling)
         if not self.script or (number >= len(self.script) and not self.repeat):
             raise BackboneError(
-                f"the script has {len(self.script)} answers and was asked for one more: add answers, or repeat it"
+                f"the script has {len(self.script)} answers and was asked for one more: add answers, or give patterns or a function in their place"
             )
         line = self.script[number % len(self.script)]
         if isinstance(line, Exception):

@@ -185,6 +185,11 @@ def _messages(model: type[BaseModel], error: ValidationError, layers: Sequence[S
         _, reasons = found.setdefault(
             key, (f"{source}: {key}{shown}" if key else f"{layers[-1].source if layers else 'settings'}", [])
         )
+        if each["type"] == "missing":
+            written = f"--{key.replace('_', '-')}" if key in getattr(model, "flags", ()) else f"the setting {key}"
+            field = _field_at(model, names)
+            found[key] = (f"{written} must be given", [" ".join((field.description or "").split())])
+            continue
         reasons.append(each["msg"].removeprefix("Value error, "))
     return [f"{start}: {' or '.join(dict.fromkeys(reasons))}" for start, reasons in found.values()]
 

@@ -27,8 +27,7 @@ def prepare() -> None:
     gpu = os.path.exists("/dev/nvidiactl")
     if os.environ.get(COMPILES) and not gpu:  # with a GPU it asks for devices, and a fork could not use them any more
         load_torch_compiler()
-    if gpu:
-        warm_compilers()
+    warm_compilers()
 
 
 def load_torch_compiler() -> None:

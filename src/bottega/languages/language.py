@@ -79,7 +79,7 @@ class Language:
         return iter(())
 
     def warm(self) -> None:
-        """Make its compiler ready, once in the fork server of a machine with a GPU. Must start no thread and initialise no device."""
+        """Make its compiler ready, once in the fork server. Must start no thread and initialise no device."""
 
     def watch_compiler(self, around: Around) -> None:
         """Have every compilation of this process run inside `around()`, where kernels are compiled at their first launch."""

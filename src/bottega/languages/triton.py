@@ -94,6 +94,7 @@ class Triton(Language):
         """Its first kernel in a process takes many times as long as its second: it reads all of Triton to know its version, and builds a
         module of its own."""
         if os.environ.get("TRITON_INTERPRET") == "1":
+            spread_truth_values_as_such()
             return
         with tempfile.TemporaryDirectory() as folder, _cache_in(folder):
             compile_one_kernel()
@@ -114,6 +115,20 @@ class Triton(Language):
             return kernel
 
         compiler.compile = compile_inside
+
+
+def spread_truth_values_as_such() -> None:
+    """The interpreter of Triton 3.9 gives a comparison the type of its operands: spread over a block, one of scalars comes out as integers, and
+    `mask & (row < rows)`, which compiles, is refused as a mask."""
+    from triton.runtime import interpreter
+
+    create_splat = interpreter.InterpreterBuilder.create_splat
+
+    def create(self: Any, ret_ty: Any, arg: Any) -> Any:
+        spread = create_splat(self, ret_ty, arg)
+        return interpreter.TensorHandle(spread.data.astype(bool), ret_ty.scalar) if ret_ty.scalar.is_int1() else spread
+
+    interpreter.InterpreterBuilder.create_splat = create
 
 
 @contextlib.contextmanager

@@ -58,12 +58,14 @@ class LineageJournal:
             self.once(key, lambda: made)
 
     def begin(self, terms: Record) -> None:
-        """Raises `UsageError` where the folder holds a run of something else."""
+        """Raises `UsageError` where the folder holds a run of something else. A sibling may join a run that had none: no step depends on it."""
         before = self.once("started", lambda: terms)
-        differing = [name for name, value in terms.items() if name != "fingerprint" and before.get(name) != value]
-        if differing:
+        differing = [name for name, value in terms.items() if name != "fingerprint" and before.get(name, value) != value]
+        if differing == ["sibling"] and not before["sibling"]:
+            self.renew("started", terms)
+        elif differing:
             raise UsageError(
-                f"{self.folder}: holds a lineage with another {differing[0]}; give another --out, or the same command as before"
+                f"{self.folder}: holds a lineage with another {differing[0].replace('_', ' ')}; give another --out, or the same command as before"
             )
 
 

@@ -36,16 +36,17 @@ def main_operation(workload: Workload) -> Operation | None:
     )
 
 
-def measured_conditions(workloads: Sequence[Workload]) -> AppliesTo:
-    """Of the tasks on which a step was right. A task whose calls are not known says nothing of operations."""
-    devices = [architecture(one.device) for one in workloads if one.device is not None]
+def measured_conditions(workloads: Sequence[Workload], timed: bool = True) -> AppliesTo:
+    """Of the tasks on which a step was right. A task whose calls are not known says nothing of operations. What was not timed (Triton in its
+    interpreter) says nothing of devices and sizes: it was run where the card does not apply, with inputs that fit there."""
+    devices = [architecture(one.device) for one in workloads if one.device is not None and timed]
     found = [operation for one in workloads if (operation := main_operation(one)) is not None]
     moved = [operation.sizes["bytes"] for operation in found]
     return AppliesTo(
         devices=_once(name for name in devices if name),
         dtypes=_once(operation.dtype for operation in found),
         kinds=_once(operation.kind for operation in found),
-        sizes={"bytes": (min(moved) // FURTHER, max(moved) * FURTHER)} if found else {},
+        sizes={"bytes": (min(moved) // FURTHER, max(moved) * FURTHER)} if found and timed else {},
     )
 
 

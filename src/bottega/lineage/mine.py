@@ -62,7 +62,7 @@ def mine(
 ) -> Mined:
     """Everything that is finished is in the journal: the same call after a kill goes on where it was."""
     judged, task = JudgedKernels(journal, judge), expert.task
-    verdict = judged.verdict(task, expert.source)
+    verdict = judged.verdict(task, expert.source, "the expert kernel")
     if not verdict.outcome.accepted:
         raise UsageError(
             f"{expert.name}: the expert kernel itself is {verdict.outcome.value} on {task.label}: {verdict.diagnosis}"
@@ -76,7 +76,7 @@ def mine(
     journal.renew("walked", _walked(lineage))
     if sibling is not None:
         sibling = Sibling(sibling.task, sibling.plain or lineage.plain)
-        beside = judged.verdict(sibling.task, sibling.plain)
+        beside = judged.verdict(sibling.task, sibling.plain, "the plain kernel")
         if not beside.outcome.accepted:
             raise UsageError(
                 f"the plain kernel of the sibling {sibling.task.label} is {beside.outcome.value}: {beside.diagnosis}; "
@@ -98,7 +98,7 @@ def mine(
 
     def finish(trip: RoundTrip) -> Skill:
         step, tried = steps[trip.number], [workloads[False], *([workloads[True]] if trip.on_sibling else [])]
-        where = measured_conditions(tried)
+        where = measured_conditions(tried, timed=step.attempt.effect is not None)
         return finished_card(
             cards[trip.number], step, lineage, trip, relations[trip.number], pairs, expert.name, verdict, where
         )

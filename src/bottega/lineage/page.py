@@ -36,6 +36,7 @@ def lineage_page(folder: Path) -> ReportPage:
         ("ended", found.ended or "still going on, or killed; the same command goes on"),
     ]
     told = f"{len(found.steps)} optimisations taken out, {verified} of them put in again from their cards; {len(found.refused)} refused"
+    told += f"; {found.surely}" if found.surely else ""
     blocks: list[Block] = [
         PageSection("The lineage", [Code("\n".join(tree_lines(found)))]),
         _steps(found),

@@ -31,6 +31,14 @@ class RecordedLineage:
     def name(self) -> str:
         return str(self.started.get("kernel", "kernel"))
 
+    @property
+    def surely(self) -> str:
+        """How many effects were measured well enough to tell a gain from a loss; empty where nothing was timed."""
+        effects = [step.attempt.effect for step in self.steps if step.attempt.effect is not None]
+        sure = sum(effect.kind != "unclear" for effect in effects)
+        why = "" if sure or not effects else ": the machine was busy, or the task is small; quick=false measures longer"
+        return f"{sure or 'none'} of {len(effects)} effects sure{why}" if effects else ""
+
 
 def recorded(records: Mapping[str, Record]) -> RecordedLineage:
     walked = records.get("walked", {})
