@@ -18,6 +18,8 @@ from bottega.core.event import Criticised
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import totals_of
+from bottega.episodes.delivery.page import ReportTable
+from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
@@ -109,6 +111,20 @@ def test_advice_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     (event,) = [event for event in read_events(tmp_path) if isinstance(event, Criticised)]
     assert event.turn.fault
     assert not event.advice
+
+
+def test_the_report_has_what_the_critic_said_and_what_came_of_it(tmp_path: Path) -> None:
+    for name, advice, told in (
+        ("read", ADVICE, "Problem: one of eight"),
+        ("unread", "Looks good to me.", "(not used: wrong_form"),
+    ):
+        place = grown(tmp_path / name, Script([answer(kernel(1.5, "a")), answer(kernel(2.0, "b"))], advice), 2)
+        (block,) = search_blocks(list(read_events(tmp_path / name)), place.episode, place.settings)
+        assert isinstance(block, ReportTable)
+        ((of, mode, said, written, came),) = block.rows
+        assert (of, mode, written) == ("s0r0t0", "speed", "s0r0t1")
+        assert said.startswith(told)
+        assert came.startswith("2.00")
 
 
 def test_a_resumed_search_asks_the_critic_nothing_twice_and_counts_its_tokens(tmp_path: Path) -> None:

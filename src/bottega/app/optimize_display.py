@@ -96,8 +96,9 @@ class OptimizeProgress(RunProgress):
                 self.authors[event.node] = event.author
         if isinstance(event, Judged):
             return self._judged(event)
-        if isinstance(event, Criticised) and event.advice:
-            return f"     critic of {event.node}: {' '.join(event.advice.split())[:160]}"
+        if isinstance(event, Criticised):
+            said = event.advice or f"not used: {event.turn.fault}"
+            return f"     critic of {event.node}: {' '.join(said.split())[:160]}"
         if isinstance(event, AgentStepped):
             self.now = f"the agent calls {', '.join(event.turn.tools or ()) or 'no tool'} in {event.line}"
             return f"     {self.now}"

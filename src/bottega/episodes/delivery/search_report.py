@@ -1,4 +1,4 @@
-"""What a search strategy did beside writing kernels, for the report: operators, instructions and archives of an evolution, knobs, a tree, a notebook.
+"""What a search strategy did beside writing kernels, for the report: an evolution, knobs, a tree, a notebook, a critic's advice, an agent's calls.
 
 Each part is a function of the events, and is left out where the run has none of it.
 """
@@ -9,7 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from bottega.core.event import AgentStepped, Event, Tuned
+from bottega.core.event import AgentStepped, Criticised, Event, Tuned
+from bottega.core.foreign_text import one_line
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, spread
 from bottega.episodes.delivery.page import Block, Code, PageSection, Paragraph, ReportTable
@@ -19,6 +20,8 @@ from bottega.episodes.strategies.islands import EvolutionState, evolution_of
 from bottega.episodes.strategies.notebook import notebook_of, prediction_error
 from bottega.episodes.strategies.operators import OPERATORS
 from bottega.episodes.strategies.tree import TreeNode, tree_of
+
+LONGEST_ADVICE = 600
 
 
 def search_blocks(events: Sequence[Event], episode: str, settings: EpisodeSettings) -> list[Block]:
@@ -35,7 +38,7 @@ def search_blocks(events: Sequence[Event], episode: str, settings: EpisodeSettin
         caption = f"Predictions were off by a factor of {error:.2f} (geometric mean)." if error is not None else ""
         columns = ("kernel", "from", "change", "predicted", "measured", "finding")
         blocks.append(ReportTable("The notebook", columns, rows, caption))
-    return [*blocks, *_knobs(events, episode), *_agent_calls(events, episode)]
+    return [*blocks, *_advice(events, episode, nodes, baseline), *_knobs(events, episode), *_agent_calls(events, episode)]
 
 
 def _evolution(state: EvolutionState) -> list[Block]:
@@ -106,6 +109,19 @@ def _tree(nodes: Sequence[SearchNode], settings: EpisodeSettings) -> list[Block]
         "that cannot be used counts as four times slower than the baseline."
     )
     return [Paragraph(told), Code("\n".join(lines))]
+
+
+def _advice(events: Sequence[Event], episode: str, nodes: Sequence[SearchNode], baseline: str) -> list[Block]:
+    """What the critic said of a kernel, and what became of the one that was written with it."""
+    came = {node.id: spread(node.verdict, baseline) or _outcome(node.verdict) for node in nodes}
+    rows = []
+    for event in events:
+        if isinstance(event, Criticised) and event.episode == episode:
+            written = event.key.rpartition("/")[2]
+            said = event.advice or f"(not used: {event.turn.fault})"
+            rows.append((event.node, event.mode, one_line(said, LONGEST_ADVICE), written, came.get(written, "none")))
+    columns = ("kernel", "to", "advice", "written with it", "came out")
+    return [ReportTable("The critic's advice", columns, rows)] if rows else []
 
 
 def _knobs(events: Sequence[Event], episode: str) -> list[Block]:
