@@ -19,7 +19,7 @@ from bottega.lineage.judged import JudgedKernels, JudgeLike
 from bottega.lineage.measured import measured_conditions
 from bottega.lineage.relations import PairAttempt, learned
 from bottega.lineage.round_trip import Redoer, RoundTrip, Sibling, round_trip, tried_pairs
-from bottega.lineage.rule import Rule
+from bottega.lineage.rule import Rule, refuse_unreadable
 from bottega.lineage.step import Effect, Step
 from bottega.lineage.walk import Lineage, Proposer, walk_back
 
@@ -61,6 +61,9 @@ def mine(
     workload: Callable[[Task], Workload],
 ) -> Mined:
     """Everything that is finished is in the journal: the same call after a kill goes on where it was."""
+    if rules:
+        refuse_unreadable(expert.name, expert.source)
+        refuse_unreadable("the sibling's kernel", sibling.plain if sibling else "")
     judged, task = JudgedKernels(journal, judge), expert.task
     verdict = judged.verdict(task, expert.source, "the expert kernel")
     if not verdict.outcome.accepted:

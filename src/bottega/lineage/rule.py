@@ -41,6 +41,9 @@ class Technique:
     tags: tuple[str, ...] = ()
 
 
+MOST_TEXT, LONGEST_LINE, DEEPEST = 64 << 10, 1_000, 64
+"""What rules read: kernels that people write. They match brackets and lines without a parser, and a text made to be slow for them ends here."""
+
 Rewriter = Callable[[str], Iterator[Edit]]
 
 
@@ -80,6 +83,22 @@ def conditions(
     hardware: str = NOTHING_MORE,
 ) -> Conditions:
     return Conditions(data_types, layout, storage, pipeline, hardware)
+
+
+def refuse_unreadable(name: str, source: str) -> None:
+    """Raises `UsageError` for a text that rules would take very long over, or lose their way in."""
+    depth = deepest = 0
+    for sign in source:
+        depth = depth + 1 if sign in "([{" else max(0, depth - 1) if sign in ")]}" else depth
+        deepest = max(deepest, depth)
+    longest = max(map(len, source.splitlines()), default=0)
+    for found, most, what in (
+        (len(source), MOST_TEXT, "characters"),
+        (longest, LONGEST_LINE, "characters in a line"),
+        (deepest, DEEPEST, "brackets in each other"),
+    ):
+        if found > most:
+            raise UsageError(f"{name}: has {found:,} {what}, and rules read at most {most:,}; a model may (--backbone)")
 
 
 def rules_of(language: str) -> Sequence[Rule]:

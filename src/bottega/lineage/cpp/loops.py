@@ -42,13 +42,13 @@ def redo_tile(text: str, value: str) -> Iterator[Change]:
 
 def _nested(text: str) -> Iterator[tuple[ForLoop, ForLoop]]:
     """A loop, and the one that is all of its body."""
-    every = loops(text)
+    every, plain = loops(text), blanked(text)
     for outer in every:
         for inner in every:
-            if outer is not inner and outer.body.holds(inner.span):
-                rest = text[outer.body.start : inner.begin] + text[inner.span.end : outer.body.end]
-                if not blanked(rest).strip():
-                    yield outer, inner
+            if outer is inner or not outer.body.holds(inner.span):
+                continue
+            if not plain[outer.body.start : inner.begin].strip() and not plain[inner.span.end : outer.body.end].strip():
+                yield outer, inner
 
 
 def _contiguous(variable: str, body: str) -> tuple[bool, bool]:
@@ -109,11 +109,10 @@ def _for_one(pragma: str, name: str, every: list[str]) -> str:
 
 def redo_one_pass(text: str, value: str) -> Iterator[Change]:
     """Two loops with the same header, one right behind the other, become one."""
-    every = loops(text)
+    every, plain = loops(text), blanked(text)
     for first in every:
         for second in every:
-            between = text[first.span.end : second.begin]
-            if second.span.start < first.span.end or blanked(between).strip():
+            if second.span.start < first.span.end or plain[first.span.end : second.begin].strip():
                 continue
             if " ".join(first.header.of(text).split()) != " ".join(second.header.of(text).split()):
                 continue

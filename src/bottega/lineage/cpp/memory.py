@@ -9,7 +9,7 @@ from bottega.lineage.cpp.rewriting import Change, by_example, cpp_rule
 from bottega.lineage.cpp.text import Span, blanked, closing, function_at, functions, loops, replaced, statements
 from bottega.lineage.rule import Rule, Technique, conditions
 
-_RESTRICT = re.compile(r"\s*\b__restrict(?:__)?\b")
+_RESTRICT = re.compile(r"\s?\b__restrict(?:__)?\b")
 _POINTER = re.compile(r"\*\s*(?=\w+\s*(?:,|$))")
 _ALIGNED = re.compile(r"\balignas\((?P<bytes>\d+)\)\s*")
 _LOCAL = re.compile(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 _HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
@@ -192,16 +193,17 @@ def embedded_texts(source: str) -> list[tuple[Span, str]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    lines = source.split("\n")
     found = []
+
+    def place(line: int, column: int) -> int:
+        """Python counts columns in bytes."""
+        before = sum(len(each) + 1 for each in lines[: line - 1])
+        return before + len(lines[line - 1].encode()[:column].decode(errors="replace"))
+
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 'extern "C"' in node.value and source.isascii():
-            start, end = (
-                starts[node.lineno - 1] + node.col_offset,
-                starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0),
-            )
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and 'extern "C"' in node.value:
+            start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 1, node.end_col_offset or 0)
             literal = source[start:end]
             quoted = re.match(r'r?("""|\'\'\')', literal)
             if quoted and literal[quoted.end() : -3] == node.value:
@@ -211,7 +213,8 @@ def embedded_texts(source: str) -> list[tuple[Span, str]]:
 
 def in_cpp(source: str, rewrite: Callable[[str], Iterator[tuple[str, str, str]]]) -> Iterator[tuple[str, str, str]]:
     """`rewrite` on each C++ text of a candidate: (text, where, value) come back as whole candidates."""
-    for span, text in embedded_texts(source):
-        for new, where, value in rewrite(text):
-            if new != text:
-                yield source[: span.start] + new + source[span.end :], where, value
+    with suppress(RecursionError):  # statements that hang on each other by the hundred: not understood
+        for span, text in embedded_texts(source):
+            for new, where, value in rewrite(text):
+                if new != text:
+                    yield source[: span.start] + new + source[span.end :], where, value

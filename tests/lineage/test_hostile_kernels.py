@@ -1,0 +1,67 @@
+"""Expert kernels that are made to be slow or confusing for rules, which match brackets and lines without a parser."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from lineage.test_mining import mined
+from lineage.toy import ScriptedJudge, doubling
+
+from bottega.core.errors import UsageError
+from bottega.lineage.rule import refuse_unreadable, rules_of
+
+HEAD = 'import torch\nfrom bottega.runtime import cpp\n\nlibrary = cpp(r"""\n'
+FUNCTION = 'extern "C" void f(const float* __restrict__ x, float* y, int64_t n) {\n'
+
+
+def candidate(body: str, above: str = "") -> str:
+    return f'{above}{HEAD}{FUNCTION}{body}\n}}\n""")\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("// long\n" * 9_000, "characters, and rules"),
+        (" " * 1_200, "in a line"),
+        ("{" * 70, "in each other"),
+    ],
+)
+def test_what_rules_cannot_read_in_time_is_refused_with_a_way_out(text: str, what: str) -> None:
+    with pytest.raises(UsageError, match=f"{what}.*--backbone"):
+        refuse_unreadable("mine", candidate(text))
+
+
+def test_the_refusal_comes_before_anything_is_judged(tmp_path: Path) -> None:
+    judge = ScriptedJudge(doubling)
+    with pytest.raises(UsageError, match="rules read at most"):
+        mined(tmp_path, judge, ["a" * 2_000])
+    assert not judge.asked
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < n; ++i)\n" * 1_500 + "y[i] = x[i];",
+        "for (int i = 0; i < n; ++i)\n" + "#define A 1\n" * 2_000 + "y[i] = x[i];",
+        "/*" + ("c" * 99 + "\n") * 500 + "*/ for (int i = 0; i < n; ++i) y[i] = x[i];",
+        "for (int i = 0; i < n; ++i) y[i] = x[i];\n" * 300,
+    ],
+)
+def test_what_rules_may_read_they_come_through(body: str) -> None:
+    source, begun = candidate(body), time.monotonic()
+    refuse_unreadable("mine", source)
+    for rule in rules_of("cpp"):
+        next(rule.undo(source), None)
+    assert time.monotonic() - begun < 20
+
+
+def test_a_kernel_with_a_letter_of_another_alphabet_is_taken_apart_like_any_other() -> None:
+    """Python counts columns in bytes."""
+    source = candidate("for (int64_t i = 0; i < n; ++i) y[i] = x[i];", above='"""Fünfmal, 3 µs, ×2."""\n\x0c\n')
+    inline = source.replace("library = cpp(", 'größe = "µ"; library = cpp(')
+    restrict = next(rule for rule in rules_of("cpp") if rule.technique.name == "restrict")
+    for text in (source, inline):
+        (edit,) = restrict.undo(text)
+        assert edit.source == text.replace(" __restrict__", "")
