@@ -81,6 +81,12 @@ def test_servers_differ_in_ids_and_arguments() -> None:
     assert ToolCall("", "read", "{broken").plain.count("{broken") == 1
 
 
+def test_halves_of_characters_are_in_no_part_of_a_call() -> None:
+    (found,) = read_tool_calls([{"id": "a\ud800", "function": {"name": "read\udfff", "arguments": '"\ud800"'}}])
+    for text in (found.id, found.name, found.arguments):
+        assert text.encode().decode() == text
+
+
 def test_no_tools_is_said_in_the_address() -> None:
     assert open_backbone("server:tiny@http://localhost:1/v1").calls_tools  # type: ignore[attr-defined]
     assert not open_backbone("server:tiny@http://localhost:1/v1?tools=no").calls_tools  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.episodes.agent_files import LONGEST_FILE, MOST_FILES, SHOWN, AgentFiles, ToolError
+from bottega.episodes.agent_files import LONGEST_FILE, MOST_FILES, SHOWN, TOLD, AgentFiles, ToolError
 
 
 def directory() -> AgentFiles:
@@ -25,7 +25,10 @@ def test_what_is_given_cannot_be_changed(path: str) -> None:
 
 def test_nor_by_a_program_that_left_it_changed() -> None:
     files = directory()
-    assert files.take({"task.py": "mine", "kernel.py": "three", "notes/x.txt": "y", "../out": "z"}) == ["../out", "task.py"]
+    assert files.take({"task.py": "mine", "kernel.py": "three", "notes/x.txt": "y", "../out": "z"}) == [
+        "not kept: ../out: is no path within the directory",
+        "not kept: task.py: is protected and cannot be changed",
+    ]
     assert files.all["task.py"] == "task" and files.own == {"kernel.py": "three", "notes/x.txt": "y"}
 
 
@@ -33,6 +36,27 @@ def test_nor_by_a_program_that_left_it_changed() -> None:
 def test_no_path_leads_out(path: str) -> None:
     with pytest.raises(ToolError):
         directory().write(path, "x")
+
+
+def test_files_that_are_not_taken_are_told_and_not_all_of_them() -> None:
+    """A program may leave thousands: they would fill the conversation."""
+    told = directory().take({f"{number:05}.txt": "x" for number in range(5_000)})
+    assert len(told) == TOLD + 1
+    assert told[0].endswith(f"the directory holds {MOST_FILES} files, and no more")
+    assert told[-1] == f"not kept: {5_000 - (MOST_FILES - 1) - TOLD} more files"
+
+
+@pytest.mark.parametrize("path", ["kernel.py/x", "task.py/x/y"])
+def test_a_file_is_no_folder(path: str) -> None:
+    """Laid out in a sandbox, no program would run any more."""
+    with pytest.raises(ToolError, match="is a file"):
+        directory().write(path, "x")
+
+
+def test_a_program_is_named_as_a_file_is() -> None:
+    assert directory().inside("./check.py ") == "check.py"
+    with pytest.raises(ToolError, match="no such file"):
+        directory().inside("other.py")
 
 
 def test_reading_files_and_folders() -> None:

@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,12 @@ from episodes.tool_server import serving
 from waiting import until
 
 from bottega.agents.agent import LEFT_OUT
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import ChatClient
 from bottega.backbone.reply import ContextError
 from bottega.backbone.scripted import ScriptedChat
+from bottega.backbone.tool_calls import ToolCall, ToolSpec
 from bottega.bench.kernel_sources import sample_of
 from bottega.core.draft import Draft, Drafts
 from bottega.core.errors import LibraryError
@@ -34,6 +38,7 @@ from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
+from bottega.episodes.strategies.agent import MOST_CALLS, TOO_MANY
 from bottega.episodes.writing import EpisodeSearch, write_drafts
 from bottega.skills.agent_skills import folder_name, skill_markdown
 from bottega.skills.library import Library
@@ -76,7 +81,7 @@ def test_an_agent_works_with_tools_over_http(tmp_path: Path) -> None:
     assert "task.py (protected)" in told[0] and "kernel.py" not in told[0]
     assert "built and called" in told[2]
     assert "not close" in told[3]
-    assert "tampered" in told[5] and "task.py: is protected and was not changed" in told[5]
+    assert "tampered" in told[5] and "task.py: is protected and cannot be changed" in told[5]
     assert "error: task.py: is protected" in told[6]
     assert "not close" in told[7], "the test that was given and the task are what they were"
     assert "close to the task's own result" in told[9]
@@ -120,6 +125,40 @@ def test_budgets_and_turns_end_it(tmp_path: Path) -> None:
     assert len(few.traces[0].turns) == 3
     spent = scripted(tmp_path / "tokens", answers, caps=BudgetCaps(tokens=2000))
     assert "2000 tokens" in (spent.ended or "") and len(spent.traces[0].turns) < len(answers)
+
+
+class Calling(ScriptedChat):
+    """Makes all of its calls in its first answer, and none after it."""
+
+    calls_tools = True
+
+    def __init__(self, calls: Sequence[tuple[str, dict[str, str]]]) -> None:
+        super().__init__(["", "Good.", "Done.", "Yes."])
+        self.calls = [ToolCall(f"call_{place}", name, json.dumps(given)) for place, (name, given) in enumerate(calls)]
+
+    async def chat(self, messages: Sequence[Message], sampling: Sampling, tools: Sequence[ToolSpec] = ()) -> ChatCompletion:
+        said = await super().chat(messages, sampling, tools)
+        return replace(said, calls=tuple(self.calls) if len(self.asked) == 1 else ())
+
+
+def test_no_answer_has_more_kernels_judged_than_turns_allow(tmp_path: Path) -> None:
+    calls = [
+        one
+        for number in range(5)
+        for one in (("write", {"path": "kernel.py", "text": kernel(1 + number / 10)}), ("judge", dict[str, str]()))
+    ]
+    assert len(searched(tmp_path / "turns", ChatClient(Calling(calls)), turns=2).nodes) == 2
+    assert len(searched(tmp_path / "budget", ChatClient(Calling(calls)), caps=BudgetCaps(kernels=1)).nodes) == 1
+    finished = [("finish", {}), *calls]
+    assert not searched(tmp_path / "finished", ChatClient(Calling(finished))).nodes
+
+
+def test_an_answer_has_so_many_calls_and_no_more(tmp_path: Path) -> None:
+    chat = Calling([("write", {"path": f"{number}.txt", "text": "x"}) for number in range(MOST_CALLS + 3)])
+    searched(tmp_path, ChatClient(chat))
+    told = [message.content for message in chat.asked[1].messages if message.role == "tool"]
+    assert len(told) == MOST_CALLS + 3
+    assert [text == TOO_MANY for text in told] == [False] * MOST_CALLS + [True] * 3
 
 
 def test_a_kernel_without_a_call_is_judged_and_silence_ends_the_line(tmp_path: Path) -> None:
@@ -200,6 +239,11 @@ def test_skill_files_of_others_are_given_as_they_are(tmp_path: Path) -> None:
     searched(tmp_path / "run", ChatClient(chat), skill_files=str(tmp_path / "theirs"))
     assert "skills/tiling/SKILL.md: Tile the loops." in chat.asked[0].messages[1].content
     assert page in chat.asked[1].messages[-1].content
+    (tmp_path / "secret").write_text("a key")
+    (tmp_path / "theirs/leading-out").mkdir()
+    (tmp_path / "theirs/leading-out/SKILL.md").symlink_to(tmp_path / "secret")
+    with pytest.raises(LibraryError, match="no file within"):
+        searched(tmp_path / "leads", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "theirs"))
     with pytest.raises(LibraryError, match=r"no SKILL\.md"):
         searched(tmp_path / "none", ChatClient(ScriptedChat([])), skill_files=str(tmp_path / "run"))
 

@@ -78,7 +78,9 @@ def read_tool_calls(value: object) -> tuple[ToolCall, ...]:
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         named = raw.get("id")
-        found.append(ToolCall(named if isinstance(named, str) and named else f"call_{number}", name, _clean(text)))
+        found.append(
+            ToolCall(_clean(named) if isinstance(named, str) and named else f"call_{number}", _clean(name), _clean(text))
+        )
     return tuple(found)
 
 

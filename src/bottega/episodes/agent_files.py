@@ -13,6 +13,8 @@ from pathlib import PurePosixPath
 from bottega.core.errors import BottegaError
 
 LONGEST_PATH, LONGEST_FILE, MOST_FILES = 120, 200_000, 100
+TOLD = 10
+"""Files of a program that were not taken, as far as they are named."""
 SHOWN = 12_000
 """Characters of a file that are shown at once."""
 
@@ -65,20 +67,31 @@ class AgentFiles:
         return self.write(name, self.own[name].replace(old, new))
 
     def take(self, changed: Mapping[str, str]) -> list[str]:
-        """Files that a program left. What is protected stays as it was; the names of such files are returned."""
+        """Files that a program left. What is protected stays as it was; why files were not taken is returned, for the first of them."""
         refused = []
         for path, text in sorted(changed.items()):
             try:
                 self.write(path, text)
-            except ToolError:
-                refused.append(path)
-        return refused
+            except ToolError as error:
+                refused.append(f"not kept: {error}")
+        more = [f"not kept: {len(refused) - TOLD} more files"] if len(refused) > TOLD else []
+        return refused[:TOLD] + more
+
+    def inside(self, path: str) -> str:
+        """The name of a file that is there."""
+        name = _inside(path)
+        if name not in self.all:
+            raise ToolError(f"{name}: no such file")
+        return name
 
     def _changeable(self, path: str) -> str:
         name = _inside(path)
         top = name.split("/")[0]
         if name in self.given or any(other.startswith(f"{name}/") for other in self.all) or (top == "skills"):
             raise ToolError(f"{name}: is protected and cannot be changed")
+        above = next((str(parent) for parent in PurePosixPath(name).parents if str(parent) in self.all), "")
+        if above:
+            raise ToolError(f"{name}: {above} is a file, and no folder")
         return name
 
 

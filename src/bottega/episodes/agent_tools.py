@@ -46,6 +46,11 @@ class AgentTools:
     """Kernels that were judged, in order."""
     finished: bool = False
 
+    @property
+    def over(self) -> bool:
+        """Whether this line may do no more: it has ended itself, or had its kernels judged, or the search is over."""
+        return self.finished or len(self.nodes) >= self.search.settings.turns or self.search.finished()
+
     async def carry_out(self, call: ToolCall, key: str) -> str:
         """What a tool returns, errors included: they are for the agent to read."""
         try:
@@ -64,12 +69,10 @@ class AgentTools:
                 return ("" if len(self.nodes) > count else "The same text was judged before: ") + self._verdict(node)
             return (await self._once(f"{key}/profile", name, lambda: self._profiled(node))).result
         if name in ("build", "run"):
-            program = BUILD if name == "build" else given["path"].strip()
-            if name == "run" and program not in self.files.all:
-                raise ToolError(f"{program}: no such file")
+            program = BUILD if name == "build" else self.files.inside(given["path"])
             ran = await self._once(key, name, lambda: self._program(program))
             refused = self.files.take(ran.changed)
-            return ran.result + "".join(f"\n{path}: is protected and was not changed" for path in refused)
+            return ran.result + "".join(f"\n{told}" for told in refused)
         if name == "search_skills":
             ran = await self._once(key, name, lambda: self._found(given["query"]))
             self.files.given.update(ran.changed)

@@ -39,11 +39,18 @@ def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> l
     return written
 
 
+LONGEST_PAGE, LONGEST_DESCRIPTION = 200_000, 1024
+
+
 def read_folders(folder: Path) -> dict[str, str]:
     """The SKILL.md files below a folder as they are, whoever wrote them, by the name of the folder that each lies in."""
     found: dict[str, str] = {}
     try:
         for path in sorted(folder.rglob(SKILL_FILE)):
+            if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+                raise LibraryError(f"{path}: is no file within {folder}: what it leads to would be given to the model")
+            if path.stat().st_size > LONGEST_PAGE:
+                raise LibraryError(f"{path}: is larger than {LONGEST_PAGE:,} bytes")
             found[path.parent.name] = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"{folder}: a {SKILL_FILE} cannot be read: {error}") from None
@@ -56,7 +63,7 @@ def description_of(page: str) -> str:
     """What the front matter of a SKILL.md says it is for; empty where it says nothing."""
     front = re.match(r"---\n(.*?)\n---", page, re.S)
     line = re.search(r"^description:[ \t]*(.+)$", front.group(1), re.M) if front else None
-    return line.group(1).strip().strip("\"'") if line else ""
+    return line.group(1).strip().strip("\"'")[:LONGEST_DESCRIPTION] if line else ""
 
 
 def folder_name(skill: Skill) -> str:
@@ -67,7 +74,7 @@ def skill_markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     description = f"{skill.intent} Use when writing {', '.join(skill.languages)} kernels: {skill.anchor}"
     front = {
         "name": folder_name(skill),
-        "description": description[:1024],
+        "description": description[:LONGEST_DESCRIPTION],
         "metadata": {
             "scope": skill.scope,
             "tags": " ".join(skill.tags),

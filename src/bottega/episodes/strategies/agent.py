@@ -28,6 +28,10 @@ from bottega.episodes.writing import EpisodeSearch, writer_input
 IDLE = 3
 """Answers in a row that do nothing, after which a line ends."""
 
+MOST_CALLS = 32
+"""Calls of one answer that are carried out: each may run a program."""
+TOO_MANY = f"error: an answer has at most {MOST_CALLS} calls; this one was not carried out."
+
 
 async def agent(search: EpisodeSearch) -> None:
     await side_by_side(
@@ -56,7 +60,7 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
     talk = await _opening(search, tools, prefix)
     added, idle = len(talk), 0
     for number in range(settings.steps):
-        if search.finished() or tools.finished or idle == IDLE or len(tools.nodes) == settings.turns:
+        if tools.over or idle == IDLE:
             return
         talk = agent_prompts.shortened(talk, search.context.room(settings))
         likeliest = first and number == 0 and settings.likeliest_first
@@ -71,7 +75,9 @@ async def _work(search: EpisodeSearch, tools: AgentTools, turns: list[Turn], fir
         turns.append(stepped.turn)
         judged, results = len(tools.nodes), []
         for place, call in enumerate(calls):
-            results.append(await tools.carry_out(call, f"{step.key}/{place}"))
+            if tools.over:
+                break
+            results.append(await tools.carry_out(call, f"{step.key}/{place}") if place < MOST_CALLS else TOO_MANY)
             if len(tools.nodes) > judged:
                 turns[-1] = replace(stepped.turn, source=tools.nodes[-1].turn.source, verdict=tools.nodes[-1].verdict)
         idle = 0 if calls else idle + 1
