@@ -85,6 +85,8 @@ def test_halves_of_characters_are_in_no_part_of_a_call() -> None:
     (found,) = read_tool_calls([{"id": "a\ud800", "function": {"name": "read\udfff", "arguments": '"\ud800"'}}])
     for text in (found.id, found.name, found.arguments):
         assert text.encode().decode() == text
+    (long,) = read_tool_calls([{"id": "i" * 5_000, "function": {"name": "n" * 5_000, "arguments": "{}"}}])
+    assert len(long.name) == 64 and len(long.id) == 256
 
 
 def test_no_tools_is_said_in_the_address() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 TOOL_KEY = "tool"
 """Under which a plain call names its tool."""
+LONGEST_NAME, LONGEST_ID = 64, 256
+"""Of what a server sends: names are told to users, and ids are sent back with every step. The protocol's own limit of a name."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,11 @@ def read_tool_calls(value: object) -> tuple[ToolCall, ...]:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
         named = raw.get("id")
         found.append(
-            ToolCall(_clean(named) if isinstance(named, str) and named else f"call_{number}", _clean(name), _clean(text))
+            ToolCall(
+                _clean(named)[:LONGEST_ID] if isinstance(named, str) and named else f"call_{number}",
+                _clean(name)[:LONGEST_NAME],
+                _clean(text),
+            )
         )
     return tuple(found)
 
