@@ -24,6 +24,8 @@ from bottega.skills.validation import admit_data
 ORIGIN = "lineage"
 MOST_FAILURES = 6
 LONGEST = 400
+LONGEST_VALUE = 120
+"""Of what a kernel used, where a card's own words say it."""
 
 
 def first_cards(lineage: Lineage, rules: Sequence[Rule], kernel: str, language: str) -> dict[int, Skill]:
@@ -35,7 +37,8 @@ def first_cards(lineage: Lineage, rules: Sequence[Rule], kernel: str, language: 
             data = dict(step.text)
         else:
             technique = techniques[step.feature]
-            used = f"\n\nHere it was `{step.attempt.value}` in {step.attempt.where}." if step.attempt.value else ""
+            shown = one_line(step.attempt.value.replace("`", "'"), LONGEST_VALUE)
+            used = f"\n\nHere it was `{shown}` in {step.attempt.where}." if shown else ""
             data = {
                 "intent": technique.intent,
                 "tags": [step.feature, *technique.tags],

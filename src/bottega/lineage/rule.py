@@ -41,7 +41,7 @@ class Technique:
     tags: tuple[str, ...] = ()
 
 
-MOST_TEXT, LONGEST_LINE, DEEPEST = 64 << 10, 1_000, 64
+MOST_TEXT, MOST_LINES, LONGEST_LINE, DEEPEST = 64 << 10, 3_000, 1_000, 64
 """What rules read: kernels that people write. They match brackets and lines without a parser, and a text made to be slow for them ends here."""
 
 Rewriter = Callable[[str], Iterator[Edit]]
@@ -91,9 +91,11 @@ def refuse_unreadable(name: str, source: str) -> None:
     for sign in source:
         depth = depth + 1 if sign in "([{" else max(0, depth - 1) if sign in ")]}" else depth
         deepest = max(deepest, depth)
-    longest = max(map(len, source.splitlines()), default=0)
+    lines = source.splitlines()
+    longest = max(map(len, lines), default=0)
     for found, most, what in (
         (len(source), MOST_TEXT, "characters"),
+        (len(lines), MOST_LINES, "lines"),
         (longest, LONGEST_LINE, "characters in a line"),
         (deepest, DEEPEST, "brackets in each other"),
     ):

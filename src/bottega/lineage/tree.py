@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bottega.core.errors import UsageError
 from bottega.core.foreign_text import one_line
 from bottega.lineage.journal import Record
 from bottega.lineage.relations import PairAttempt
@@ -41,6 +42,14 @@ class RecordedLineage:
 
 
 def recorded(records: Mapping[str, Record]) -> RecordedLineage:
+    """Raises `UsageError` where records say what no run writes."""
+    try:
+        return _recorded(records)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"the lineage has a record that cannot be read ({type(error).__name__}: {error})") from None
+
+
+def _recorded(records: Mapping[str, Record]) -> RecordedLineage:
     walked = records.get("walked", {})
     steps: Sequence[Any] = walked.get("steps") or [record["step"] for key, record in records.items() if key.startswith("step/")]
     pairs = [

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 _HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|$)", re.S)
 _FOR = re.compile(r"\bfor\s*\(")
 _FUNCTION = re.compile(
     r"(?P<mark>extern\s+\"C\"\s+|static\s+inline\s+|inline\s+static\s+|static\s+)(?P<type>[\w:<>\s*&]*?)\b(?P<name>\w+)\s*\("
@@ -211,10 +212,15 @@ def embedded_texts(source: str) -> list[tuple[Span, str]]:
     return found
 
 
+def _said(value: str) -> str:
+    """Without comments: a card shows the value in its own words, where a stranger's comment would be read as advice."""
+    return " ".join(_COMMENT.sub(" ", value).split())
+
+
 def in_cpp(source: str, rewrite: Callable[[str], Iterator[tuple[str, str, str]]]) -> Iterator[tuple[str, str, str]]:
     """`rewrite` on each C++ text of a candidate: (text, where, value) come back as whole candidates."""
     with suppress(RecursionError):  # statements that hang on each other by the hundred: not understood
         for span, text in embedded_texts(source):
             for new, where, value in rewrite(text):
                 if new != text:
-                    yield source[: span.start] + new + source[span.end :], where, value
+                    yield source[: span.start] + new + source[span.end :], where, _said(value)
