@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -192,3 +193,11 @@ def test_plans_are_read_in_whatever_form_they_come() -> None:
     for wrong in ("", "nothing", '{"base": "a"}'):
         with pytest.raises(AnswerError):
             agent.parse(wrong, ["a"], 5)
+
+
+@pytest.mark.parametrize("text", ["{" * 300_000, '{"a":' * 60_000])
+def test_a_plan_of_brackets_alone_takes_no_time(text: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(AnswerError):
+        agent.parse(text, ["a"], 5)
+    assert time.monotonic() - begun < 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from bottega.core.task import Task
 from bottega.languages import language_named
 from bottega.skills.relations import relations_text
 
+MOST_BROKEN = 1_000
+"""Brackets that open no JSON: each costs a look at the text before it."""
 LONGEST = 300
 LARGEST_FACTOR = 100.0
 FORM = 'Answer with one JSON object a line: {"base": ..., "reference": ..., "change": ..., "predict": 1.3, "novelty": 5}'
@@ -103,6 +105,8 @@ def parse(text: str, known: Sequence[str], most: int) -> list[Experiment]:
     """The experiments, at most so many. A base that is no kernel of ours is the first of them. Raises `AnswerError` where there is none."""
     found: list[Experiment] = []
     for row in _objects(answer_text(text)):
+        if len(found) == most:
+            break
         change = one_line(str(row.get("change") or ""), LONGEST)
         if change and change not in [one.change for one in found]:
             base, reference = str(row.get("base") or ""), str(row.get("reference") or "")
@@ -112,21 +116,20 @@ def parse(text: str, known: Sequence[str], most: int) -> list[Experiment]:
             found.append(Experiment(base, reference, change, _factor(row.get("predict")), min(10.0, max(0.0, novelty or 0.0))))
     if not found:
         raise AnswerError("wrong_form", f"The answer plans nothing. {FORM}")
-    return found[:most]
+    return found
 
 
-def _objects(answer: str) -> list[dict[str, Any]]:
-    """Every JSON object in a text, also those of a list and those over several lines."""
-    decoder, rows, at = json.JSONDecoder(), list[dict[str, Any]](), answer.find("{")
-    while at >= 0:
+def _objects(answer: str) -> Iterator[dict[str, Any]]:
+    """JSON objects in a text, also those of a list and those over several lines. An answer of brackets alone is given up."""
+    decoder, broken, at = json.JSONDecoder(), 0, answer.find("{")
+    while at >= 0 and broken < MOST_BROKEN:
         try:
             row, end = decoder.raw_decode(answer, at)
         except (json.JSONDecodeError, RecursionError):
-            end = at + 1
+            end, broken = at + 1, broken + 1
         else:
-            rows += [row] if isinstance(row, dict) else []
+            yield row
         at = answer.find("{", end)
-    return rows
 
 
 def _number(value: Any) -> float | None:
