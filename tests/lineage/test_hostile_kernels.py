@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from lineage.test_mining import mined
-from lineage.toy import ScriptedJudge, doubling, toy_rule
+from lineage.toy import TASK, ScriptedJudge, doubling, kernel, toy_rule, toy_workload
 
 from bottega.core.errors import UsageError
-from bottega.lineage.journal import read_records
+from bottega.lineage.journal import LineageJournal, read_records
+from bottega.lineage.mine import Expert, MiningLimits, mine
+from bottega.lineage.round_trip import by_rules_or_example
 from bottega.lineage.rule import FunctionRule, refuse_unreadable, rules_of
 from bottega.lineage.tree import recorded
+from bottega.lineage.walk import by_rules
 
 HEAD = 'import torch\nfrom bottega.runtime import cpp\n\nlibrary = cpp(r"""\n'
 FUNCTION = 'extern "C" void f(const float* __restrict__ x, float* y, int64_t n) {\n'
@@ -92,3 +95,21 @@ def test_a_kernel_with_a_letter_of_another_alphabet_is_taken_apart_like_any_othe
     for text in (source, inline):
         (edit,) = restrict.undo(text)
         assert edit.source == text.replace(" __restrict__", "")
+    triton = (
+        "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def größe(x, BLOCK: tl.constexpr):\n    '''3 µs'''\n    pass\n\n\n"
+        "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n"
+        "        ü = 1; größe[(1,)](x, BLOCK=4, num_warps=8); µ = '×'\n        return x\n"
+    )
+    (warps,) = (rule for rule in rules_of("triton") if rule.technique.name == "num_warps")
+    (edit,) = warps.undo(triton)
+    assert edit.source == triton.replace("[(1,)](x, BLOCK=4, num_warps=8)", "[1,](x, BLOCK=4)")
+
+
+def test_a_long_name_of_a_kernel_leaves_room_for_the_optimisation(tmp_path: Path) -> None:
+    rules = [toy_rule("alpha"), toy_rule("beta")]
+    expert = Expert("größe " * 40, kernel("alpha", "beta"), "cpp", TASK)
+    propose, redo = by_rules(rules), by_rules_or_example(rules)
+    with LineageJournal(tmp_path) as journal:
+        found = mine(journal, ScriptedJudge(doubling), expert, rules, propose, redo, None, MiningLimits(), toy_workload)
+    assert {card.name.rpartition("_")[2] for card in found.cards} == {"alpha", "beta"}

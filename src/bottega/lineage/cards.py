@@ -24,6 +24,7 @@ from bottega.skills.validation import admit_data
 ORIGIN = "lineage"
 MOST_FAILURES = 6
 LONGEST = 400
+LONGEST_NAME = 60
 LONGEST_VALUE = 120
 """Of what a kernel used, where a card's own words say it."""
 
@@ -145,8 +146,9 @@ def trials_of(
 
 
 def _name(kernel: str, feature: str, taken: Sequence[str]) -> str:
-    words = re.sub(r"[^a-z0-9]+", "_", f"{kernel}_{feature}".lower()).strip("_")
-    name = (words if words[:1].isalpha() else f"kernel_{words}")[:60].rstrip("_")
+    words = re.sub(r"[^a-z0-9]+", "_", kernel.lower()).strip("_")
+    known = (words if words[:1].isalpha() else f"kernel_{words}")[: max(8, LONGEST_NAME - 1 - len(feature))].rstrip("_")
+    name = re.sub(r"[^a-z0-9]+", "_", f"{known}_{feature}".lower())[:LONGEST_NAME].rstrip("_")
     number = 2
     while name in taken:
         name, number = f"{re.sub(r'_[0-9]+$', '', name)}_{number}", number + 1

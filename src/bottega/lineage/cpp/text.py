@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from bottega.lineage.text_places import TextPlaces
+
 _HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|$)", re.S)
 _FOR = re.compile(r"\bfor\s*\(")
@@ -194,17 +196,10 @@ def embedded_texts(source: str) -> list[tuple[Span, str]]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    lines = source.split("\n")
-    found = []
-
-    def place(line: int, column: int) -> int:
-        """Python counts columns in bytes."""
-        before = sum(len(each) + 1 for each in lines[: line - 1])
-        return before + len(lines[line - 1].encode()[:column].decode(errors="replace"))
-
+    places, found = TextPlaces(source), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and 'extern "C"' in node.value:
-            start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 1, node.end_col_offset or 0)
+            start, end = places.at(node.lineno, node.col_offset), places.at(node.end_lineno or 1, node.end_col_offset or 0)
             literal = source[start:end]
             quoted = re.match(r'r?("""|\'\'\')', literal)
             if quoted and literal[quoted.end() : -3] == node.value:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bottega.languages import detect_language, language_named
+from bottega.lineage.text_places import TextPlaces
 
 Node = ast.expr | ast.stmt | ast.Module
 """What a rule writes anew. Text that is given for the module is added at its end."""
@@ -58,10 +59,8 @@ class TritonText:
 
     def replaced(self, changes: Sequence[tuple[Node, str]]) -> str:
         """The text with these nodes written anew. A change inside another changed node is left out; an empty text deletes a statement's line."""
-        starts = [0]
-        for line in self.text.splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
-        spans = [(*_span(node, starts), new, node) for node, new in changes if not isinstance(node, ast.Module)]
+        places = TextPlaces(self.text)
+        spans = [(*_span(node, places), new, node) for node, new in changes if not isinstance(node, ast.Module)]
         kept = [
             one for one in spans if not any(one is not other and other[0] <= one[0] and one[1] <= other[1] for other in spans)
         ]
@@ -70,8 +69,8 @@ class TritonText:
             lines = new.split("\n")
             indent = " " * (node.col_offset if isinstance(node, ast.stmt) else 0)
             gone = not new and isinstance(node, ast.stmt)
-            start = starts[node.lineno - 1] if gone else first
-            end = starts[node.end_lineno or node.lineno] if gone else behind
+            start = places.starts[node.lineno - 1] if gone else first
+            end = places.starts[node.end_lineno or node.lineno] if gone else behind
             text = (
                 text[:start] + "\n".join([lines[0], *(f"{indent}{line}" if line else line for line in lines[1:])]) + text[end:]
             )
@@ -80,15 +79,13 @@ class TritonText:
         return text
 
 
-def _span(node: ast.expr | ast.stmt, starts: Sequence[int]) -> tuple[int, int]:
+def _span(node: ast.expr | ast.stmt, places: TextPlaces) -> tuple[int, int]:
     last, column = node.end_lineno or node.lineno, node.end_col_offset or 0
-    return starts[node.lineno - 1] + node.col_offset, starts[last - 1] + column
+    return places.at(node.lineno, node.col_offset), places.at(last, column)
 
 
 def triton_text(source: str) -> TritonText | None:
-    """None for what does not parse; places are counted in characters, so other letters than ASCII are not touched."""
-    if not source.isascii():
-        return None
+    """None for what does not parse."""
     try:
         return TritonText(source, ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
