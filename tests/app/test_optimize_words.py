@@ -10,7 +10,7 @@ import pytest
 from bottega.app.judge_command import show
 from bottega.app.optimize_command import show_finished, speed_line
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.core.event import AgentStepped, Judged, RunStarted, Wrote
+from bottega.core.event import AgentStepped, EpisodeEnded, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import BudgetCaps
@@ -81,3 +81,9 @@ def test_verdicts_are_numbered_as_they_come_and_an_agents_answers_are_told() -> 
         progress.hear(Wrote(f"e/write/{node}", "e", node, None, 0, turn))
     lines = [progress.hear(Judged(f"e/judge/{node}", "e", node, ONLY_EAGER)) for node in ("s0", "s1")]
     assert [line.split()[0] for line in lines] == ["1", "2"]
+
+
+def test_one_answer_that_was_known_is_one_answer() -> None:
+    progress = OptimizeProgress(BudgetCaps(), "compile")
+    progress.hear(Judged("e/judge/s1", "e", "s1", ONLY_EAGER, same_as="s0"))
+    assert "; 1 answer was a kernel that had been judged" in progress.hear(EpisodeEnded("e/end", "e", "all turns taken"))

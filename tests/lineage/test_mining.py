@@ -243,6 +243,8 @@ def test_a_step_that_is_wrong_on_the_sibling_is_not_verified(tmp_path: Path) -> 
     judge = ScriptedJudge(doubling, right=lambda words: not {"sibling", "beta"} <= set(words))
     trips = {trip.number: trip.verified for trip in mined(tmp_path, judge, ["alpha", "beta"], sibling=True).trips}
     assert trips == {1: True, 2: False}
+    told = "\n".join(tree_lines(recorded(read_records(tmp_path))))
+    assert "✗ not redone on the sibling: incorrect" in told
 
 
 def test_two_that_are_slower_together_conflict(tmp_path: Path) -> None:

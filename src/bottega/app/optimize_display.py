@@ -114,7 +114,8 @@ class OptimizeProgress(RunProgress):
             return f"proposed: {', '.join(skill.name for skill in event.proposals)}"
         if isinstance(event, EpisodeEnded):
             self.stage = "judging the best again, in full"
-            again = f"; {self.repeated} answers were kernels that had been judged" if self.repeated else ""
+            many = "1 answer was a kernel" if self.repeated == 1 else f"{self.repeated} answers were kernels"
+            again = f"; {many} that had been judged" if self.repeated else ""
             return f"search ended: {event.ended}{again}"
         return ""
 

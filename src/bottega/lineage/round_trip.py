@@ -62,6 +62,12 @@ class RoundTrip:
         return _holds(self.sibling)
 
     @property
+    def only_here(self) -> str:
+        """Where a card was not verified though its step was redone on its own kernel; the sibling may have had it already."""
+        place = "found no place there" if self.sibling is None else self.sibling.outcome
+        return f" on the sibling: {place}" if _holds(self.own) and not self.verified else ""
+
+    @property
     def text(self) -> str:
         own = _told("on the plain kernel", self.own)
         after = f" after {', '.join(self.needed)}" if self.needed else ""

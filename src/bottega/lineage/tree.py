@@ -87,5 +87,5 @@ def _step_text(step: Step, trip: RoundTrip | None) -> str:
     effect = step.attempt.effect
     what = f"without {step.feature}" + (f" ({one_line(step.attempt.value, 40)})" if step.attempt.value else "")
     worth = f": it was worth {effect.text}" if effect else ": right, not timed"
-    redone = "" if trip is None else " ✓ redone" if trip.verified else " ✗ not redone"
+    redone = "" if trip is None else " ✓ redone" if trip.verified else f" ✗ not redone{trip.only_here}"
     return what + worth + redone
