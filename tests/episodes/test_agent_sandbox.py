@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from episodes.agent_search import TASK, kernel, own_lease
 
-from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox, _texts
+from bottega.episodes.agent_sandbox import BUILD, CHECK, AgentSandbox, _changed, _texts
 from bottega.episodes.agent_tools import given_files
 
 pytestmark = pytest.mark.usefixtures("own_lease")
@@ -93,3 +96,20 @@ class ModelNew(torch.nn.Module):
 def test_what_comes_back_is_text_or_nothing() -> None:
     sent = {"kernel.py": "\ud800x", "a\ud800": "y", "b.py": 5, "ok.py": "é \U0001f600", 7: "z"}
     assert _texts(sent) == {"ok.py": "é \U0001f600"} and _texts([1]) == {} and _texts(None) == {}
+
+
+def test_folders_that_are_nested_without_end_are_left(tmp_path: Path) -> None:
+    """And what is linked, hidden behind permissions, or as it was."""
+    (tmp_path / "sub").mkdir()
+    for name, text in {"kept.py": "a", "sub/new.py": "b", "same.py": "c"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "link.py").symlink_to("/etc/hostname")
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    assert _changed(tmp_path, {"same.py": "c"}) == {"kept.py": "a", "sub/new.py": "b"}
+    subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # pytest's own removal recurses

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bottega.episodes.agent_files import LONGEST_PATH
 from bottega.judge.machine import Machine, end_sandboxes, holding_lease, start_machine
 from bottega.judge.settings import Settings
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
@@ -188,14 +189,27 @@ def _print_error(error: BaseException, folder: str) -> None:
 def _changed(folder: Path, before: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     room = MOST_RETURNED
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > room or "__pycache__" in name:
-            continue
+    for name in _files_of(folder):
+        path = folder / name
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8") if path.stat().st_size <= room else None
         except (OSError, UnicodeDecodeError):
             continue
-        if before.get(name) != text:
+        if text is not None and before.get(name) != text:
             found[name], room = text, room - len(text.encode())
     return found
+
+
+def _files_of(folder: Path) -> list[str]:
+    """Plain files by their names inside, those alone whose names are short enough to be kept: folders may be nested without end."""
+    found, pending = [], [""]
+    while pending:
+        inside = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(folder / inside) as entries:
+            for entry in entries:
+                name = f"{inside}{entry.name}"
+                if entry.is_file(follow_symlinks=False):
+                    found.append(name)
+                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__" and len(name) < LONGEST_PATH:
+                    pending.append(f"{name}/")
+    return sorted(found)
