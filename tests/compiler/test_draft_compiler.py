@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from half_tasks import HALVES
+from network_tasks import MLP
 from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import BuildStep
@@ -41,6 +42,11 @@ def test_what_a_draft_grew_from_comes_behind_other_choices() -> None:
     assert steps[0].technique == "split_rows"
     grown = [place for place, step in enumerate(steps) if step.candidate.id == steps[0].candidate.parent]
     assert grown == [len(steps) - 1] and len(steps) > 2
+
+
+def test_a_network_that_is_only_captured_comes_last_of_all() -> None:
+    steps = DraftCompiler().build(Task(MLP, "mlp"), "triton").steps
+    assert [step.technique for step in steps].index(CAPTURED) == len(steps) - 1 > 3
 
 
 def test_a_product_of_halves_with_what_follows_is_one_launch() -> None:

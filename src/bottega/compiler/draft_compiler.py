@@ -85,7 +85,7 @@ class DraftCompiler:
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
                 # Of ten steps that another grew from, an H200 found none faster than what grew from it, and one fifty times slower.
                 parents = {step.candidate.parent for step in found}
-                found.sort(key=lambda step: step.candidate.id in parents)
+                found.sort(key=lambda step: (step.technique == CAPTURED, step.candidate.id in parents))
         if not found:
             raise nothing_left(lower_task(task), language)
         return BuildSteps(task_id, language, self.name, tuple(found))
