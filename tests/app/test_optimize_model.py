@@ -146,3 +146,8 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     assert inputs.keywords["inputs_embeds"].dtype == next(model.parameters()).dtype == torch.bfloat16
     with pytest.raises(UsageError, match=r"config\.json"):
         open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")
+    model.save_pretrained(tmp_path / "narrow")
+    model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(), "cpu")
+    assert next(model.parameters()).dtype == torch.bfloat16  # as transformers itself loads them
+    model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(dtype="float32"), "cpu")
+    assert next(model.parameters()).dtype == torch.float32

@@ -194,7 +194,7 @@ def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, 
 
 
 def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
-    """Weights where a local folder has some, random ones else."""
+    """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
     try:
         transformers: Any = importlib.import_module("transformers")
         config = transformers.AutoConfig.from_pretrained(name)
@@ -208,7 +208,10 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     kind = (getattr(config, "architectures", None) or [""])[0]
     factory = getattr(transformers, kind, None) or transformers.AutoModel
     dtype = getattr(torch, wanted.dtype or ("float32" if device == "cpu" else "bfloat16"))
-    if any(Path(name).glob("*.safetensors")):
+    weighted = any(Path(name).glob("*.safetensors"))
+    if weighted and not wanted.dtype:
+        dtype = getattr(torch, str(getattr(config, "dtype", None) or dtype).removeprefix("torch."))
+    if weighted:
         model = factory.from_pretrained(name, dtype=dtype)
     else:
         model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
