@@ -17,7 +17,7 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import PACK, PANEL, TALL, VECTOR, WIDENED
+from bottega.compiler.library.cpp.vectors import PACKS, PANEL, TALL, VECTOR, WIDENED
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
@@ -206,10 +206,8 @@ def _packs_once(o: Operands) -> bool:
 
 def _keep_panels(o: Operands) -> None:
     """Has `forward` pass the weight's panels in its place."""
-    function, memory = o.function, _memory(o)
-    function.prelude.add(
-        f"pack {memory}", PACK.replace("PACK", "pack_floats" if memory == "float" else "pack_halves").replace("TYPE", memory)
-    )
+    function = o.function
+    function.prelude.add(f"pack {_memory(o)}", PACKS[_memory(o)])
     weight = o.right.buffer if o.column.step(o.right) > o.depth.step(o.right) else f"{o.right.buffer}.t()"
     function.packed[o.right.buffer] = f'packed(self, "panels_of_{function.name}", {weight})'
 
@@ -222,7 +220,7 @@ def _packed(o: Operands) -> list[str]:
     function.prelude.add("tall", TALL)
     if once:
         _keep_panels(o)
-    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines", "side")
+    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines", "side", "some")
     n = {name: function.fresh(name, f"{name}_") for name in wishes}
     n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
     row, column, depth = o.row, o.column, o.depth
@@ -253,17 +251,19 @@ def _packed(o: Operands) -> list[str]:
     if once and o.kernel.dtype == "bfloat16":
         function.prelude.add("widened", WIDENED)
         panel = f"const uint16_t* {n['panel']} = {function.pointer(o.right.buffer)} + {n['start']} * {depth.size};"
-        vectors = f"widened({n['panel']} + {depth.index} * WIDE + {n['j']} * LANES)"
+        vectors = f"widened({n['panel']} + {depth.index} * WIDE, {n['j']})"
     tile = [
         start,
         panel,
         *pointed,
         f"vec {n['sum']}[TALL][2] = {{}};",
         head(depth) + " {",
-        "  #pragma GCC unroll 8",
-        f"  for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})",
-        "    #pragma GCC unroll 2",
-        f"    for (int64_t {n['j']} = 0; {n['j']} < 2; ++{n['j']}) {n['sum']}[{n['m']}][{n['j']}] += {value} * {vectors};",
+        "  #pragma GCC unroll 2",
+        f"  for (int64_t {n['j']} = 0; {n['j']} < 2; ++{n['j']}) {{",
+        f"    const vec {n['some']} = {vectors};",
+        "    #pragma GCC unroll 8",
+        f"    for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['some']};",
+        "  }",
         "}",
         f"float {n['tile']}[TALL][WIDE];",
         f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",

@@ -25,25 +25,30 @@ constexpr int64_t TALL = 8;
 #else
 constexpr int64_t TALL = 6;
 #endif"""
-PACK = """// a matrix in panels of WIDE columns, each with its depth in order, as a product's tiles read it
+_PACK = """// a matrix in panels of WIDE columns, each with its depth in order, as a product's tiles read it
 extern "C" void PACK(const TYPE* weight, TYPE* panels, int64_t columns, int64_t depth, int64_t across, int64_t along) {
   #pragma omp parallel for schedule(static)
   for (int64_t start = 0; start < columns; start += WIDE)
     for (int64_t k = 0; k < depth; ++k)
       for (int64_t l = 0; l < WIDE; ++l)
-        panels[start * depth + k * WIDE + l] = start + l < columns ? weight[(start + l) * across + k * along] : TYPE(0);
+        panels[start * depth + k * WIDE + PLACE] = start + l < columns ? weight[(start + l) * across + k * along] : TYPE(0);
 }"""
-WIDENED = """static inline vec widened(const uint16_t* p) {
-  typedef uint16_t narrow_vec __attribute__((vector_size(2 * LANES)));
-  typedef uint32_t word_vec __attribute__((vector_size(4 * LANES)));
-  narrow_vec bits;
-  std::memcpy(&bits, p, sizeof bits);
-  const word_vec words = __builtin_convertvector(bits, word_vec) << 16;
+PACKS = {
+    "float": _PACK.replace("PACK", "pack_floats").replace("TYPE", "float").replace("PLACE", "l"),
+    "uint16_t": _PACK.replace("PACK", "pack_halves").replace("TYPE", "uint16_t").replace("PLACE", "l % LANES * 2 + l / LANES"),
+}
+"""By type in memory. Columns of bfloat16 lie in pairs, a word each: the vectors of both are made of it by a shift and a mask."""
+WIDENED = """// one of the two vectors whose bits lie in the lower and the upper halves of these words
+static inline vec widened(const uint16_t* p, bool upper) {
+  typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+  words w;
+  std::memcpy(&w, p, sizeof w);
+  w = upper ? w & 0xffff0000u : w << 16;
   vec v;
-  std::memcpy(&v, &words, sizeof v);
+  std::memcpy(&v, &w, sizeof v);
   return v;
 }"""
-"""Of bfloat16, whose bits are the upper half of a float's."""
+"""Of panels of bfloat16, whose bits are the upper half of a float's."""
 PACKED = '''def packed(module, name, weight):
     """The weight in panels, made again when it has changed."""
     state = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
