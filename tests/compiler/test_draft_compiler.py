@@ -132,6 +132,15 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
 
 
+def test_on_a_cpu_products_with_weights_that_are_packed_once_are_ours_first() -> None:
+    init = "self.f = nn.Linear(128, 160)"
+    for rows, ours in ((32, True), (2000, False)):
+        first = (
+            DraftCompiler().build(task("few", "return F.gelu(self.f(x))", f"torch.randn({rows}, 128)", init), "cpp").steps[0]
+        )
+        assert ("F.linear(" not in first.candidate.source) == ours
+
+
 ATTENTION = "q, k, v = self.qkv(x).split(64, 2); s = F.relu(q @ k.transpose(1, 2)) ** 2; return (s / s.sum(-1, True)) @ v"
 
 

@@ -17,14 +17,14 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import PACKS, PANEL, TALL, VECTOR, WIDENED
+from bottega.compiler.library.cpp.vectors import PACKED_CALL, PACKS, PANEL, TALL, VECTOR, WIDENED
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
 STREAM, PACKED, PACKED_ONCE = "stream_weights", "packed_panels", "packed_once"
 FEW_ROWS = 16
-FEWEST_ROWS, MOST_ROWS = 4, 512
-"""Between which the panels of a weight are worth memory of their own."""
+FEWEST_ROWS, MOST_ROWS, WORTH = 4, 512, 16_384
+"""Rows between which the panels of a weight are worth memory of their own, and elements from which they are worth being looked up."""
 MANY_COLUMNS = 64
 """From so many on, rows are copied side by side: rows a power of two apart push each other out of the cache."""
 MANY_BATCHES = 8
@@ -199,7 +199,7 @@ def _packs_once(o: Operands) -> bool:
     weight = function.buffer(name)
     whole = len(weight.shape) == 2 and weight.size == o.column.length * o.depth.length and not o.right.offset
     alone = name != o.left.buffer and all(view.buffer != name for view in loads([store.body for store in o.kernel.stores]))
-    few = FEWEST_ROWS <= o.row.length <= MOST_ROWS and not o.batch and o.column.length >= MANY_COLUMNS
+    few = FEWEST_ROWS <= o.row.length <= MOST_ROWS and not o.batch and o.column.length >= MANY_COLUMNS and weight.size >= WORTH
     on = PACKED_ONCE in function.passes and weight.kind == "parameter" and o.kernel.dtype in ("float32", "bfloat16")
     return on and few and whole and alone
 
@@ -209,7 +209,7 @@ def _keep_panels(o: Operands) -> None:
     function = o.function
     function.prelude.add(f"pack {_memory(o)}", PACKS[_memory(o)])
     weight = o.right.buffer if o.column.step(o.right) > o.depth.step(o.right) else f"{o.right.buffer}.t()"
-    function.packed[o.right.buffer] = f'packed(self, "panels_of_{function.name}", {weight})'
+    function.packed[o.right.buffer] = f'{PACKED_CALL}"panels_of_{function.name}", {weight})'
 
 
 def _packed(o: Operands) -> list[str]:

@@ -49,16 +49,18 @@ static inline vec widened(const uint16_t* p, bool upper) {
   return v;
 }"""
 """Of panels of bfloat16, whose bits are the upper half of a float's."""
+PACKED_CALL = "packed(self, "
 PACKED = '''def packed(module, name, weight):
-    """The weight in panels, made again when it has changed."""
+    """The weight in panels, made again when it has changed; some elements tell it of changes through weight.data."""
     state = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    columns, depth = weight.shape
+    some = weight.detach().diagonal()[:: max(1, min(columns, depth) // 64)]
     kept = module.__dict__.get(name)
-    if kept is None or kept[0] != state:
-        columns, depth = weight.shape
+    if kept is None or kept[0] != state or not torch.equal(kept[2], some):
         panels = weight.new_empty((columns + 31) * depth)  # the widest panel has 32 columns
         pack = library.pack_floats if weight.element_size() == 4 else library.pack_halves
         pack(weight.data_ptr(), panels, columns, depth, *weight.stride())
-        kept = module.__dict__[name] = (state, panels)
+        kept = module.__dict__[name] = (state, panels, some.clone())
     return kept[1]'''
 """What a candidate needs whose products keep their weights so."""
 LOAD = """static inline vec load(const float* p) {
