@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 import torch
 from executed import executed
@@ -7,6 +9,7 @@ from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
 from bottega.compiler.backends.cpp import PASSES, wide_products, write
+from bottega.compiler.backends.cpp.prelude import Prelude
 from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
 from bottega.compiler.module_frame import frame_of
@@ -258,7 +261,19 @@ def test_the_window_of_a_pool_has_no_branches() -> None:
     source = module("F.max_pool2d(F.relu(x * 2 - 1), 3, 2, 1)", "torch.randn(2, 3, 15, 23)")
     lowered = lower_task(Task(source, "module"), with_library=False)
     text = write(lowered.plan(ALL), lowered.frame, ALL)
-    assert "{ return a > b || a != a ? a : b; }" in text and "row[ix] = maximum(row[ix], relu(" in text
+    assert "row[ix] = maximum(row[ix], relu(" in text
+
+
+@pytest.mark.parametrize("body", ["maximum(maximum(x[i], y[i]), x[i + 9])", "minimum(y[i], minimum(x[i], x[i + 9]))"])
+def test_extremes_of_several_are_vectors(body: str) -> None:
+    prelude = Prelude()
+    prelude.use("maximum")
+    prelude.use("minimum")
+    loop = f"  #pragma omp simd\n  for (int64_t i = 0; i < n; ++i) y[i] = {body};\n"
+    source = f"#include <cstdint>\n{prelude.text([body])}\nvoid f(const float* x, float* y, int64_t n) {{\n{loop}}}\n"
+    command = ["g++", "-x", "c++", "-", "-O3", "-fopenmp", "-fno-trapping-math", "-fopt-info-vec", "-S", "-o", "/dev/null"]
+    ran = subprocess.run(command, input=source, capture_output=True, text=True)
+    assert "loop vectorized" in ran.stderr
 
 
 def test_a_cpu_without_halves_gets_products_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
