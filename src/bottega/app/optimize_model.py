@@ -160,7 +160,9 @@ def search_costliest(
         tried += 1
         place = folder / "modules" / f"{call.name}_{call.key}"
         share = call.light_seconds / total if total else 0.0
-        say(f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of library products")
+        say(
+            f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of what the library does well"
+        )
         subject = _named(open_module(str((source or folder) / call.task), Wanted()), call)
         own = settings.model_copy(update={"minutes": share_of_time, "resume": (place / "events.jsonl").exists()})
         try:
