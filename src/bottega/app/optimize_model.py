@@ -18,6 +18,7 @@ from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.files import json_text, strict, write
+from bottega.episodes.delivery.cache_index import ignorable
 from bottega.episodes.delivery.check import ClaimCheck
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
@@ -44,13 +45,13 @@ PARTS = {parts}
 def load(model):
     """Puts the faster parts into the model, which goes on with its own parameters."""
     here = pathlib.Path(__file__).parent
-    for place, (folder, entry) in PARTS.items():
+    for place, (folder, entry, ignore) in PARTS.items():
         name = "bottega_" + folder.replace("/", "_")
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, here / folder / "{file}")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
-        model.set_submodule(place, getattr(sys.modules[name], entry)(model.get_submodule(place)))
+        model.set_submodule(place, getattr(sys.modules[name], entry)(model.get_submodule(place), ignore=ignore))
     return model
 '''
 
@@ -110,12 +111,14 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
             places = tuple(name for key in calls.modules[each.call.key] if (name := names[key]))
             where = str(each.folder.relative_to(folder))
-            parts.append(Part(each.call.name, places, loaded(each.folder, each.result), where))
+            parts.append(Part(each.call.name, places, _any_layer(loaded(each.folder, each.result)), where))
     say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
     whole = assembled(model, parts, inputs, parse_baselines(settings.baseline), say)
     loads = {each.folder: each.result.load for each in searched if each.result is not None}
     put_in = {
-        place: (result.part.folder, loads[folder / result.part.folder]) for result in whole.kept for place in result.part.places
+        place: (result.part.folder, loads[folder / result.part.folder], ignorable(model.get_submodule(place)))
+        for result in whole.kept
+        for place in result.part.places
     }
     title = type(model).__name__
     write(folder / "report.md", report_of(whole, title, [each.text for each in searched]))
@@ -248,6 +251,10 @@ def _moved(given: Arguments, device: str, dtype: torch.dtype = torch.float32) ->
         return value.to(device, dtype if value.dtype == torch.float32 else value.dtype)
 
     return Arguments(*torch.utils._pytree.tree_map(moved, tuple(given)))
+
+
+def _any_layer(load: Callable[..., nn.Module]) -> Callable[[nn.Module], nn.Module]:
+    return lambda module: load(module, ignore=ignorable(module))
 
 
 def _named(subject: ModuleTask, call: CapturedCall) -> ModuleTask:
