@@ -79,6 +79,8 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     monkeypatch.setattr("bottega.app.optimize_model.LEAST_SHARE", 0.0)
     monkeypatch.setattr("bottega.app.optimize_model.LARGEST_PARTS", 1)
     model, x = Net().eval(), torch.randn(4, 16)
+    for number, layer in enumerate(model.layers):
+        layer[1].layer_idx = number  # which nothing reads
     expected = model(x)
     options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1, "whole": True}
     fast = bottega.optimize(model, x, out=tmp_path / "run", **options)
