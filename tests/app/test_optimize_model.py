@@ -79,6 +79,8 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     monkeypatch.setattr("bottega.app.optimize_model.LEAST_SHARE", 0.0)
     monkeypatch.setattr("bottega.app.optimize_model.LARGEST_PARTS", 1)
     model, x = Net().eval(), torch.randn(4, 16)
+    for number, layer in enumerate(model.layers):
+        layer[1].layer_idx = number  # which nothing reads
     expected = model(x)
     options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1, "whole": True}
     fast = bottega.optimize(model, x, out=tmp_path / "run", **options)
@@ -146,3 +148,8 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     assert inputs.keywords["inputs_embeds"].dtype == next(model.parameters()).dtype == torch.bfloat16
     with pytest.raises(UsageError, match=r"config\.json"):
         open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")
+    model.save_pretrained(tmp_path / "narrow")
+    model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(), "cpu")
+    assert next(model.parameters()).dtype == torch.bfloat16  # as transformers itself loads them
+    model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(dtype="float32"), "cpu")
+    assert next(model.parameters()).dtype == torch.float32

@@ -79,7 +79,11 @@ def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path
             self.asked.append(task.name)
             if task.name == LAYERS[1].name and len(self.asked) < 4:
                 raise TaskError("no memory")
-            return Verdict(Outcome.FASTER, True, {"eager": Speedup(float(candidate.source[-1]), 1.0, 2.0)})
+            times = {
+                "eager": 3.0,
+                "candidate": 2.0 - float(candidate.source[-1]),
+            }  # of two that are ambiguous the point is the same
+            return Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(1.0, 0.9, 2.0)}, times_ms=times)
 
     path, judge = tmp_path / "screened.jsonl", Quick()
     drafts = {layer.name: [(n, {"technique": "", "source": f"x = {n}"}) for n in range(2)] for layer in LAYERS[:2]}

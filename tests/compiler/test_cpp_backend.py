@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 import torch
 from executed import executed
@@ -7,6 +9,7 @@ from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
 from bottega.compiler.backends.cpp import PASSES, wide_products, write
+from bottega.compiler.backends.cpp.prelude import Prelude
 from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
 from bottega.compiler.module_frame import frame_of
@@ -145,7 +148,54 @@ def test_rows_are_read_once_where_all_panels_fit_a_cache() -> None:
         source = module("self.f(x)", "torch.randn(50, 64)", init=f"self.f = nn.Linear(64, {columns})")
         lowered = lower_task(Task(source, "module"), with_library=False)
         text = write(lowered.plan(ALL), lowered.frame, ALL).split("collapse(2)")[1]
-        assert (text.index("first += HIGH") < text.index("< panels")) == rows_outside
+        assert (text.index("first += TALL") < text.index("< panels")) == rows_outside
+
+
+PACKED = {
+    "linear": ("self.f(x)", "torch.randn(37, 230)", "self.f = nn.Linear(230, 75)"),
+    "a matrix": ("F.relu(x @ self.w)", "torch.randn(3, 5, 250)", "self.w = nn.Parameter(torch.randn(250, 70))"),
+    "bfloat16": ("self.f(x)", "torch.randn(9, 250).bfloat16()", "self.f = nn.Linear(250, 66).bfloat16()"),
+    "both types": (
+        "self.f(x) + self.g(y)",
+        "torch.randn(9, 250).bfloat16(), torch.randn(9, 260)",
+        "self.f = nn.Linear(250, 66).bfloat16(); self.g = nn.Linear(260, 66)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_weights_are_packed_once_and_again_when_they_have_changed(name: str) -> None:
+    body, inputs, init = PACKED[name]
+    source = module(body, inputs, "x, y" if "y" in body else "x", init)
+    _check(source, ALL, 5)
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    new, given = executed(text, "candidate").ModelNew().eval(), executed(source, "task").get_inputs()
+    with torch.no_grad():
+        first, kept = new(*given), [value for key, value in new.__dict__.items() if key.startswith("panels_of")]
+        assert kept and torch.equal(new(*given), first)
+        assert all(
+            one is other for one, other in zip(kept, (new.__dict__[key] for key in new.__dict__ if key.startswith("panels")))
+        )
+        for weight in new.parameters():
+            weight.mul_(-1)
+        second = new(*given)
+        for weight in new.parameters():
+            weight.data += 1  # which raises no version
+        third = new(*given)
+        assert not torch.equal(second, first) and not torch.equal(third, second)
+    other = executed(source, "task").Model().eval()
+    new.load_state_dict(other.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(new(*given), other(*given), atol=2e-2, rtol=2e-2)
+
+
+def test_panels_are_kept_only_of_whole_weights_and_for_some_rows() -> None:
+    """One row reads a weight once; of many rows packing is a trifle; and what is not the module's own may change unseen."""
+    for body, rows in (("self.f(x)", 1), ("self.f(x)", 600), ("x @ self.f.weight[:90].t()", 9), ("x @ y", 9)):
+        init, inputs = "self.f = nn.Linear(200, 100)", f"torch.randn({rows}, 200), torch.randn(200, 100)"
+        lowered = lower_task(Task(module(body, inputs, "x, y", init), "module"), with_library=False)
+        assert "packed(" not in write(lowered.plan(ALL), lowered.frame, ALL)
 
 
 def test_an_index_that_is_cut_into_halves_has_a_loop_for_each() -> None:
@@ -186,7 +236,7 @@ def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
     _check(source, ALL, 5)
     _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "side[first * depth + k * HIGH + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "side[first * depth + k * TALL + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf")])
@@ -211,7 +261,19 @@ def test_the_window_of_a_pool_has_no_branches() -> None:
     source = module("F.max_pool2d(F.relu(x * 2 - 1), 3, 2, 1)", "torch.randn(2, 3, 15, 23)")
     lowered = lower_task(Task(source, "module"), with_library=False)
     text = write(lowered.plan(ALL), lowered.frame, ALL)
-    assert "{ return a > b || a != a ? a : b; }" in text and "row[ix] = maximum(row[ix], relu(" in text
+    assert "row[ix] = maximum(row[ix], relu(" in text
+
+
+@pytest.mark.parametrize("body", ["maximum(maximum(x[i], y[i]), x[i + 9])", "minimum(y[i], minimum(x[i], x[i + 9]))"])
+def test_extremes_of_several_are_vectors(body: str) -> None:
+    prelude = Prelude()
+    prelude.use("maximum")
+    prelude.use("minimum")
+    loop = f"  #pragma omp simd\n  for (int64_t i = 0; i < n; ++i) y[i] = {body};\n"
+    source = f"#include <cstdint>\n{prelude.text([body])}\nvoid f(const float* x, float* y, int64_t n) {{\n{loop}}}\n"
+    command = ["g++", "-x", "c++", "-", "-O3", "-fopenmp", "-fno-trapping-math", "-fopt-info-vec", "-S", "-o", "/dev/null"]
+    ran = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    assert "loop vectorized" in ran.stderr
 
 
 def test_a_cpu_without_halves_gets_products_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:

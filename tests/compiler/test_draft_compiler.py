@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from half_tasks import HALVES
+from network_tasks import MLP
 from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import BuildStep
@@ -41,6 +42,11 @@ def test_what_a_draft_grew_from_comes_behind_other_choices() -> None:
     assert steps[0].technique == "split_rows"
     grown = [place for place, step in enumerate(steps) if step.candidate.id == steps[0].candidate.parent]
     assert grown == [len(steps) - 1] and len(steps) > 2
+
+
+def test_a_network_that_is_only_captured_comes_last_of_all() -> None:
+    steps = DraftCompiler().build(Task(MLP, "mlp"), "triton").steps
+    assert [step.technique for step in steps].index(CAPTURED) == len(steps) - 1 > 3
 
 
 def test_a_product_of_halves_with_what_follows_is_one_launch() -> None:
@@ -124,6 +130,15 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     shelved = step(SHELVED, fused)
     assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
     assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
+
+
+def test_on_a_cpu_products_with_weights_that_are_packed_once_are_ours_first() -> None:
+    init = "self.f = nn.Linear(128, 160)"
+    for rows, ours in ((32, True), (2000, False)):
+        first = (
+            DraftCompiler().build(task("few", "return F.gelu(self.f(x))", f"torch.randn({rows}, 128)", init), "cpp").steps[0]
+        )
+        assert ("F.linear(" not in first.candidate.source) == ours
 
 
 ATTENTION = "q, k, v = self.qkv(x).split(64, 2); s = F.relu(q @ k.transpose(1, 2)) ** 2; return (s / s.sum(-1, True)) @ v"

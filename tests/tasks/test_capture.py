@@ -17,6 +17,7 @@ import bottega
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import TaskError, UsageError
 from bottega.judge.loading import import_source
+from bottega.tasks import capture_calls
 from bottega.tasks.capture import task_of_call
 from bottega.tasks.capture_calls import read_capture
 
@@ -104,6 +105,18 @@ def test_what_cannot_be_written_down_says_why() -> None:
 
 
 @torch.no_grad()
+def test_products_of_a_type_that_this_cpu_has_none_of_are_worth_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Embedding(9, 8)).bfloat16(), torch.randn(4, 8).bfloat16()
+    for slow, gain in ((frozenset(), False), (frozenset({"bfloat16"}), True)):
+        monkeypatch.setattr(capture_calls, "slow_types", lambda slow=slow: slow)
+        with bottega.capture(tmp_path / str(gain)) as calls:
+            model[0](x)
+            model[1](torch.arange(4))
+        assert {call.name: call.light_seconds > 0 for call in calls} == {"Linear": gain, "Embedding": False}
+
+
 def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.GELU()).eval()
     x = torch.randn(4, 8)

@@ -18,6 +18,7 @@ from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.files import json_text, strict, write
+from bottega.episodes.delivery.cache_index import ignorable
 from bottega.episodes.delivery.check import ClaimCheck
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
@@ -44,13 +45,13 @@ PARTS = {parts}
 def load(model):
     """Puts the faster parts into the model, which goes on with its own parameters."""
     here = pathlib.Path(__file__).parent
-    for place, (folder, entry) in PARTS.items():
+    for place, (folder, entry, ignore) in PARTS.items():
         name = "bottega_" + folder.replace("/", "_")
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, here / folder / "{file}")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
-        model.set_submodule(place, getattr(sys.modules[name], entry)(model.get_submodule(place)))
+        model.set_submodule(place, getattr(sys.modules[name], entry)(model.get_submodule(place), ignore=ignore))
     return model
 '''
 
@@ -110,12 +111,14 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
             places = tuple(name for key in calls.modules[each.call.key] if (name := names[key]))
             where = str(each.folder.relative_to(folder))
-            parts.append(Part(each.call.name, places, loaded(each.folder, each.result), where))
+            parts.append(Part(each.call.name, places, _any_layer(loaded(each.folder, each.result)), where))
     say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
     whole = assembled(model, parts, inputs, parse_baselines(settings.baseline), say)
     loads = {each.folder: each.result.load for each in searched if each.result is not None}
     put_in = {
-        place: (result.part.folder, loads[folder / result.part.folder]) for result in whole.kept for place in result.part.places
+        place: (result.part.folder, loads[folder / result.part.folder], ignorable(model.get_submodule(place)))
+        for result in whole.kept
+        for place in result.part.places
     }
     title = type(model).__name__
     write(folder / "report.md", report_of(whole, title, [each.text for each in searched]))
@@ -160,7 +163,9 @@ def search_costliest(
         tried += 1
         place = folder / "modules" / f"{call.name}_{call.key}"
         share = call.light_seconds / total if total else 0.0
-        say(f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of library products")
+        say(
+            f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of what the library does well"
+        )
         subject = _named(open_module(str((source or folder) / call.task), Wanted()), call)
         own = settings.model_copy(update={"minutes": share_of_time, "resume": (place / "events.jsonl").exists()})
         try:
@@ -194,7 +199,7 @@ def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, 
 
 
 def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
-    """Weights where a local folder has some, random ones else."""
+    """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
     try:
         transformers: Any = importlib.import_module("transformers")
         config = transformers.AutoConfig.from_pretrained(name)
@@ -208,7 +213,10 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     kind = (getattr(config, "architectures", None) or [""])[0]
     factory = getattr(transformers, kind, None) or transformers.AutoModel
     dtype = getattr(torch, wanted.dtype or ("float32" if device == "cpu" else "bfloat16"))
-    if any(Path(name).glob("*.safetensors")):
+    weighted = any(Path(name).glob("*.safetensors"))
+    if weighted and not wanted.dtype:
+        dtype = getattr(torch, str(getattr(config, "dtype", None) or dtype).removeprefix("torch."))
+    if weighted:
         model = factory.from_pretrained(name, dtype=dtype)
     else:
         model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
@@ -243,6 +251,10 @@ def _moved(given: Arguments, device: str, dtype: torch.dtype = torch.float32) ->
         return value.to(device, dtype if value.dtype == torch.float32 else value.dtype)
 
     return Arguments(*torch.utils._pytree.tree_map(moved, tuple(given)))
+
+
+def _any_layer(load: Callable[..., nn.Module]) -> Callable[[nn.Module], nn.Module]:
+    return lambda module: load(module, ignore=ignorable(module))
 
 
 def _named(subject: ModuleTask, call: CapturedCall) -> ModuleTask:

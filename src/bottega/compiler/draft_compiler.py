@@ -17,6 +17,7 @@ from bottega.compiler.device_time import host_bound, operations
 from bottega.compiler.grouped_products import OWN_GROUPED
 from bottega.compiler.kernel import Attention, Convolution, GroupedProduct, Map, Product, RowProgram
 from bottega.compiler.layers import passes as layer_passes
+from bottega.compiler.library.cpp.vectors import PACKED_CALL
 from bottega.compiler.matmul_rule import pays, products_pay
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
@@ -85,7 +86,7 @@ class DraftCompiler:
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
                 # Of ten steps that another grew from, an H200 found none faster than what grew from it, and one fifty times slower.
                 parents = {step.candidate.parent for step in found}
-                found.sort(key=lambda step: step.candidate.id in parents)
+                found.sort(key=lambda step: (step.technique == CAPTURED, step.candidate.id in parents))
         if not found:
             raise nothing_left(lower_task(task), language)
         return BuildSteps(task_id, language, self.name, tuple(found))
@@ -163,8 +164,8 @@ def promising_steps(steps: tuple[BuildStep, ...], language: str) -> list[BuildSt
     """Returns the ends of the build's branches, then the steps before them: a pass is not always a gain.
 
     The kernel library comes first where a build uses it: its functions were measured over many shapes, and choose when to call the vendor
-    library. The last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
-    so there the branch that keeps them comes first. A module that is only captured comes last: it has no kernel of ours.
+    library. The last branch writes products and convolutions too. On a GPU that often wins; in C++ products win where their weights are packed
+    once, and convolutions lose to oneDNN, so there that branch comes first. A module that is only captured comes last: it has no kernel of ours.
     """
     by_id = {step.candidate.id: step for step in steps}
     parents = {step.candidate.parent for step in steps}
@@ -172,6 +173,8 @@ def promising_steps(steps: tuple[BuildStep, ...], language: str) -> list[BuildSt
     if language_named(language).on_gpu:
         ends.reverse()
         ends.sort(key=lambda step: step.technique != SHELVED)
+    else:
+        ends.sort(key=lambda step: PACKED_CALL not in step.candidate.source or "conv" in step.candidate.source)
     before = [by_id[step.candidate.parent] for step in ends if step.candidate.parent in by_id]
     found = list({step.candidate.id: step for step in (*ends, *before)}.values())
     return sorted(found, key=lambda step: step.technique == CAPTURED)

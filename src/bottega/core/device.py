@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 
@@ -27,3 +28,19 @@ class DeviceFacts:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@cache
+def slow_types() -> frozenset[str]:
+    """The halves that this CPU's library has no products of: torch's own loop is a hundred times slower than fp32's."""
+    checks = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
+    return frozenset(dtype for dtype, check in checks.items() if not _says(check))
+
+
+def _says(check: str) -> bool:
+    import torch  # only those who ask have it anyway
+
+    try:
+        return bool(getattr(torch.ops.mkldnn, check)())
+    except (AttributeError, RuntimeError):  # a torch without oneDNN
+        return False

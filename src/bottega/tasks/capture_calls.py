@@ -25,6 +25,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
+from bottega.core.device import slow_types
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.files import encoded, write_atomic
 from bottega.tasks.capture import task_of_call
@@ -37,6 +38,14 @@ SHAPES_OF_CLASS = 8
 HEAVY = (nn.Linear, nn.Bilinear, nn.Embedding, nn.EmbeddingBag, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)
 """What the vendor's library does well: time in these leaves little to gain."""
 CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+
+
+def _is_heavy(module: nn.Module) -> bool:
+    """Products of a type that the CPU's library has none of leave all to gain."""
+    weight = next(module.parameters(), None) if isinstance(module, HEAVY) else None
+    if weight is None or weight.device.type != "cpu" or isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return isinstance(module, HEAVY)
+    return str(weight.dtype).removeprefix("torch.") not in slow_types()
 
 
 @dataclass
@@ -197,7 +206,7 @@ class Capture:
         with self._lock:
             key = self._key(module, arguments, options)
             found = self.calls[key]
-            heavy = isinstance(module, HEAVY)
+            heavy = _is_heavy(module)
             found.count += 1
             if call.event is not None:
                 end = torch.cuda.Event(enable_timing=True)

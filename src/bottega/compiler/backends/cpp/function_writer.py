@@ -46,6 +46,8 @@ class FunctionWriter:
     """By buffer: the parameter's name, and whether it is written."""
     numbers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Sizes, strides and scalars by parameter name: type and Python text."""
+    packed: dict[str, str] = field(default_factory=dict)
+    """By buffer: the Python that gives its panels, which are passed in its place."""
 
     def fresh(self, *wishes: str) -> str:
         """The first of the wished names that is free; numbered when none is."""
@@ -200,7 +202,9 @@ class FunctionWriter:
 
     def arguments(self) -> list[str]:
         """What `forward` passes, in the order of the parameters; a tensor in another layout by its address, since the strides are written out."""
-        pointers = [f"{name}.data_ptr()" if self.buffer(name).strides else name for name, _ in self._in_order()]
+        pointers = [
+            self.packed.get(name, f"{name}.data_ptr()" if self.buffer(name).strides else name) for name, _ in self._in_order()
+        ]
         return [*pointers, *(text for _, text in self.numbers.values())]
 
     def _in_order(self) -> list[tuple[str, tuple[str, bool]]]:

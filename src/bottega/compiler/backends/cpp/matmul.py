@@ -1,4 +1,7 @@
-"""Matrix products with their tail. Plain: a dot product for each element. Packed: panels of one operand, a tile in registers."""
+"""Matrix products with their tail. Plain: a dot product for each element. Packed: panels of one operand, a tile in registers.
+
+Panels of a weight are kept from call to call: for a few dozen rows, packing takes as long as a third of the product.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,16 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import PANEL, VECTOR
+from bottega.compiler.library.cpp.vectors import PACKED_CALL, PACKS, PANEL, TALL, VECTOR, WIDENED
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
-STREAM, PACKED = "stream_weights", "packed_panels"
+STREAM, PACKED, PACKED_ONCE = "stream_weights", "packed_panels", "packed_once"
 FEW_ROWS = 16
+FEWEST_ROWS, MOST_ROWS, WORTH = 4, 512, 16_384
+"""Rows between which the panels of a weight are worth memory of their own, and elements from which they are worth being looked up."""
+MANY_COLUMNS = 64
+"""From so many on, rows are copied side by side: rows a power of two apart push each other out of the cache."""
 MANY_BATCHES = 8
 FEW_WEIGHTS = 65_536
 """Elements of the right operand that fit a cache beside the rows."""
@@ -73,7 +80,7 @@ def write_product(function: FunctionWriter, kernel: Product) -> list[str]:
     single = kernel.dtype in ("float32", "bfloat16", "float16", E4M3)
     dense = operands.depth.step(operands.left) == 1 and operands.depth.step(operands.right) == 1
     few = operands.row.length <= FEW_ROWS and not operands.batch
-    if STREAM in function.passes and few and dense and operands.column.length > 1:
+    if STREAM in function.passes and few and dense and operands.column.length > 1 and not _packs_once(operands):
         return _stream(operands)
     if PACKED in function.passes and single and operands.row.length >= 4 and operands.column.length >= 8:
         return _packed(operands)
@@ -186,80 +193,116 @@ def _memory(o: Operands) -> str:
     return memory_type(o.kernel.dtype)
 
 
-def _packed(o: Operands) -> list[str]:
-    """The right operand in panels of a few vectors, six rows of the left against each, the tail applied to the tile."""
+def _packs_once(o: Operands) -> bool:
+    """Whether the right operand is a whole weight whose panels are worth keeping, in a type that is packed as it is."""
+    function, name = o.function, o.right.buffer
+    weight = function.buffer(name)
+    whole = len(weight.shape) == 2 and weight.size == o.column.length * o.depth.length and not o.right.offset
+    alone = name != o.left.buffer and all(view.buffer != name for view in loads([store.body for store in o.kernel.stores]))
+    few = FEWEST_ROWS <= o.row.length <= MOST_ROWS and not o.batch and o.column.length >= MANY_COLUMNS and weight.size >= WORTH
+    on = PACKED_ONCE in function.passes and weight.kind == "parameter" and o.kernel.dtype in ("float32", "bfloat16")
+    return on and few and whole and alone
+
+
+def _keep_panels(o: Operands) -> None:
+    """Has `forward` pass the weight's panels in its place."""
     function = o.function
+    function.prelude.add(f"pack {_memory(o)}", PACKS[_memory(o)])
+    weight = o.right.buffer if o.column.step(o.right) > o.depth.step(o.right) else f"{o.right.buffer}.t()"
+    function.packed[o.right.buffer] = f'{PACKED_CALL}"panels_of_{function.name}", {weight})'
+
+
+def _packed(o: Operands) -> list[str]:
+    """The right operand in panels of two vectors, some rows of the left against each, the tail applied to the tile."""
+    function, once = o.function, _packs_once(o)
     function.prelude.add("vector", VECTOR)
     function.prelude.add("panel", PANEL)
-    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines", "side")
+    function.prelude.add("tall", TALL)
+    if once:
+        _keep_panels(o)
+    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines", "side", "some")
     n = {name: function.fresh(name, f"{name}_") for name in wishes}
     n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
     row, column, depth = o.row, o.column, o.depth
     at = f"{n['start']} + {n['j']}"
     packing = [
         head(depth),
-        indent(f"for (int64_t {n['j']} = 0; {n['j']} < BROAD; ++{n['j']})", 1),
-        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * BROAD + {n['j']}] =", 2),
+        indent(f"for (int64_t {n['j']} = 0; {n['j']} < WIDE; ++{n['j']})", 1),
+        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
         indent(f"    {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
     ]
-    start = f"const int64_t {n['start']} = {n['p']} * BROAD;"
+    start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
     left = function.pointer(o.left.buffer)
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
-    across = o.depth.step(o.left) != 1
+    across = o.depth.step(o.left) != 1 or column.length >= MANY_COLUMNS
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{depth.index}]", o.kernel.dtype)
     if across:
-        value = f"{n['lines']}[{depth.index} * HIGH + {n['m']}]"
+        value = f"{n['lines']}[{depth.index} * TALL + {n['m']}]"
     before, each = o.tail(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]")
     tables, before = tabled(function, before, row, [*o.batch, column])
     pointed = [
-        f"const {_memory(o)}* {n['lines']}[HIGH];",
-        f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
+        f"const {_memory(o)}* {n['lines']}[TALL];",
+        f"for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
     ]
     if across:
         pointed = [f"const float* {n['lines']} = {n['side']} + {n['first']} * {depth.size};"]
+    panel = f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];"
+    vectors = f"{n['panel']}[2 * {depth.index} + {n['j']}]"
+    if once and o.kernel.dtype == "bfloat16":
+        function.prelude.add("widened", WIDENED)
+        panel = f"const uint16_t* {n['panel']} = {function.pointer(o.right.buffer)} + {n['start']} * {depth.size};"
+        vectors = f"widened({n['panel']} + {depth.index} * WIDE, {n['j']})"
     tile = [
         start,
-        f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * ACROSS];",
+        panel,
         *pointed,
-        f"vec {n['sum']}[HIGH][ACROSS] = {{}};",
+        f"vec {n['sum']}[TALL][2] = {{}};",
         head(depth) + " {",
-        "  #pragma GCC unroll 6",
-        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
-        "    #pragma GCC unroll 3",
-        f"    for (int64_t {n['j']} = 0; {n['j']} < ACROSS; ++{n['j']})",
-        f"      {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['panel']}[ACROSS * {depth.index} + {n['j']}];",
+        "  #pragma GCC unroll 2",
+        f"  for (int64_t {n['j']} = 0; {n['j']} < 2; ++{n['j']}) {{",
+        f"    const vec {n['some']} = {vectors};",
+        "    #pragma GCC unroll 8",
+        f"    for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['some']};",
+        "  }",
         "}",
-        f"float {n['tile']}[HIGH][BROAD];",
+        f"float {n['tile']}[TALL][WIDE];",
         f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",
-        f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + HIGH, {row.size}); ++{row.index}) {{",
+        f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + TALL, {row.size}); ++{row.index}) {{",
         *(indent(line, 1) for line in before),
         "  #pragma omp simd",
-        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + BROAD, {column.size}); ++{column.index})",
+        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + WIDE, {column.size}); ++{column.index})",
         *(indent(line, 1) for line in block(each)),
         "}",
     ]
     few = column.length * depth.length <= FEW_WEIGHTS
     panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
-    rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += HIGH) {{"
+    rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += TALL) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
     loops = (
         [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
     )  # few panels stay in the cache, and rows are read once
     work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
-    declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + BROAD - 1) / BROAD;"]
-    rest = f" + ({row.size} + HIGH) * {depth.size} / LANES + 1" if across else ""
+    declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + WIDE - 1) / WIDE;"]
+    rest = f" + ({row.size} + TALL) * {depth.size} / LANES + 1" if across else ""
     memory = [
-        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * ACROSS{rest});",
+        f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * 2{rest});",
         f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
     ]
-    if across:  # rows that lie across memory, side by side as a tile reads them
-        memory.append(f"float* const {n['side']} = {n['pack']} + {n['panels']} * {depth.size} * BROAD;")
+    if once:
+        memory = [f"float* const {n['side']} = reinterpret_cast<float*>(kept_panels({rest.removeprefix(' + ')}));"]
+        if o.kernel.dtype == "float32":
+            given = function.pointer(o.right.buffer)
+            memory.insert(0, f"const vec* const {n['packed']} = reinterpret_cast<const vec*>({given});")
+    elif across:
+        memory.append(f"float* const {n['side']} = {n['pack']} + {n['panels']} * {depth.size} * WIDE;")
+    if across:  # side by side as a tile reads them
         inside = [
             indent(head(depth), 1),
-            f"    for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']})",
-            f"      {n['side']}[{n['first']} * {depth.size} + {depth.index} * HIGH + {n['m']}] = {o.element(o.left, row=clamped)};",
+            f"    for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})",
+            f"      {n['side']}[{n['first']} * {depth.size} + {depth.index} * TALL + {n['m']}] = {o.element(o.left, row=clamped)};",
         ]
-        fill = [rows, *inside, "}", "#pragma omp for schedule(static)", *fill]
+        beside = [rows, *inside, "}"]
+        fill = beside if once else [*beside, "#pragma omp for schedule(static)", *fill]
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
         inside = [

@@ -14,6 +14,7 @@ from bottega.compiler.backends.cpp.prelude import Prelude
 from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS, wide
 from bottega.compiler.bodies import stores
 from bottega.compiler.kernel import FunctionCall, Kernel
+from bottega.compiler.library.cpp.vectors import PACKED, PACKED_CALL
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
 
@@ -86,6 +87,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
         imports.add(f"from bottega.runtime import {language.runtime}")
         body = "\n\n".join(part for part in [prelude.text(functions), *functions] if part)
         text = f'{language.library} = {language.runtime}(r"""\n{language.includes(body)}{body}\n""")'
+        text += f"\n\n\n{PACKED}" if any(PACKED_CALL in line for line in forward) else ""
     return frame.render(imports, text, forward)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bottega.compiler.backends.cpp.matmul import PACKED_ONCE
 from bottega.compiler.backends.cpp.module import FREED_EARLY
 from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS
 from bottega.compiler.compiler_pass import CompilerPass
@@ -84,8 +85,13 @@ PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "packed_panels",
         "A product of at least 4 rows and 8 columns in fp32 or narrower.",
-        "Pack one operand of {origin} into panels and keep a tile of six rows by two vectors in registers.",
+        "Pack one operand of {origin} into panels and keep a tile of a few rows by two vectors in registers.",
         ("matmul_packed_panels",),
+    ),
+    CompilerPass(
+        PACKED_ONCE,
+        "A product of 4 to 512 rows with a weight of the module, in fp32 or bfloat16.",
+        "Pack the weight of {origin} once, and again when it has changed.",
     ),
     CompilerPass(
         "conv_register_tile",

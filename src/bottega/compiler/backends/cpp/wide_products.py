@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
-
-import torch
 
 from bottega.compiler.backends.cpp.library_call import argument_text
 from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.view import Buffer, View
+from bottega.core.device import slow_types
 
 WIDE_PRODUCTS = "wide_products"
 HEAVY = frozenset(
@@ -25,20 +23,6 @@ HEAVY = frozenset(
         "F.scaled_dot_product_attention",
     )
 )
-
-
-@cache
-def slow_types() -> frozenset[str]:
-    """The halves that this CPU's library has no products of."""
-    checks = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}
-    return frozenset(dtype for dtype, check in checks.items() if not _says(check))
-
-
-def _says(check: str) -> bool:
-    try:
-        return bool(getattr(torch.ops.mkldnn, check)())
-    except (AttributeError, RuntimeError):  # a torch without oneDNN
-        return False
 
 
 def wide(call: FunctionCall, buffers: Mapping[str, Buffer]) -> FunctionCall:

@@ -56,8 +56,21 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "relu": ("static inline TYPE relu(TYPE v) { return v < 0 ? 0 : v; }", ()),
-    "maximum": ("static inline TYPE maximum(TYPE a, TYPE b) { return a > b || a != a ? a : b; }", ()),
-    "minimum": ("static inline TYPE minimum(TYPE a, TYPE b) { return a < b || a != a ? a : b; }", ()),
+    # Two choices by one comparison each: of several in a row with `||` g++ makes no vectors.
+    "maximum": (
+        """static inline TYPE maximum(TYPE a, TYPE b) {
+  const TYPE larger = a > b ? a : b;
+  return a != a ? a : larger;
+}""",
+        (),
+    ),
+    "minimum": (
+        """static inline TYPE minimum(TYPE a, TYPE b) {
+  const TYPE smaller = a < b ? a : b;
+  return a != a ? a : smaller;
+}""",
+        (),
+    ),
     "log_sum": (
         """// the largest so far, and the sum of exponentials below it
 template <class T> struct log_sum { T top = -INFINITY; double sum = 0; };

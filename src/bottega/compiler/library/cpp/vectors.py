@@ -18,7 +18,51 @@ static inline vec* kept_panels(int64_t count) {
   if (int64_t(memory.size()) < count) memory.resize(count);
   return memory.data();
 }"""
-"""Of a matrix product: 18 sums of short vectors, or 12 of long ones, are enough to keep two units busy and fit the registers."""
+"""Of a convolution: 18 sums of short vectors, or 12 of long ones, are enough to keep two units busy and fit the registers."""
+TALL = """// rows of a product's tile: 16 sums of vectors where there are 32 registers, 12 where there are 16
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int64_t TALL = 8;
+#else
+constexpr int64_t TALL = 6;
+#endif"""
+_PACK = """// a matrix in panels of WIDE columns, each with its depth in order, as a product's tiles read it
+extern "C" void PACK(const TYPE* weight, TYPE* panels, int64_t columns, int64_t depth, int64_t across, int64_t along) {
+  #pragma omp parallel for schedule(static)
+  for (int64_t start = 0; start < columns; start += WIDE)
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t l = 0; l < WIDE; ++l)
+        panels[start * depth + k * WIDE + PLACE] = start + l < columns ? weight[(start + l) * across + k * along] : TYPE(0);
+}"""
+PACKS = {
+    "float": _PACK.replace("PACK", "pack_floats").replace("TYPE", "float").replace("PLACE", "l"),
+    "uint16_t": _PACK.replace("PACK", "pack_halves").replace("TYPE", "uint16_t").replace("PLACE", "l % LANES * 2 + l / LANES"),
+}
+"""By type in memory. Columns of bfloat16 lie in pairs, a word each: the vectors of both are made of it by a shift and a mask."""
+WIDENED = """// one of the two vectors whose bits lie in the lower and the upper halves of these words
+static inline vec widened(const uint16_t* p, bool upper) {
+  typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+  words w;
+  std::memcpy(&w, p, sizeof w);
+  w = upper ? w & 0xffff0000u : w << 16;
+  vec v;
+  std::memcpy(&v, &w, sizeof v);
+  return v;
+}"""
+"""Of panels of bfloat16, whose bits are the upper half of a float's."""
+PACKED_CALL = "packed(self, "
+PACKED = '''def packed(module, name, weight):
+    """The weight in panels, made again when it has changed; some elements tell it of changes through weight.data."""
+    state = (weight.data_ptr(), 0 if weight.is_inference() else weight._version)
+    columns, depth = weight.shape
+    some = weight.detach().diagonal()[:: max(1, min(columns, depth) // 64)]
+    kept = module.__dict__.get(name)
+    if kept is None or kept[0] != state or not torch.equal(kept[2], some):
+        panels = weight.new_empty((columns + 31) * depth)  # the widest panel has 32 columns
+        pack = library.pack_floats if weight.element_size() == 4 else library.pack_halves
+        pack(weight.data_ptr(), panels, columns, depth, *weight.stride())
+        kept = module.__dict__[name] = (state, panels, some.clone())
+    return kept[1]'''
+"""What a candidate needs whose products keep their weights so."""
 LOAD = """static inline vec load(const float* p) {
   vec v;
   std::memcpy(&v, p, sizeof v);
