@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from episodes.marked_kernel import KERNEL, TASK, inputs, made, who
 from torch import nn
+
+from bottega.episodes.delivery.drop_in.state import ALIGNMENT
 
 
 class Special(torch.Tensor):
@@ -139,6 +142,29 @@ def test_updates_of_the_weights_are_seen_whichever_way_they_come(pair: tuple[Any
         change()
         assert who(module, original, *inputs()) == "kernel"
     assert module.calls == len(changes)
+
+
+@torch.no_grad()
+def test_weights_that_were_mapped_from_a_file_are_moved_where_kernels_want_them(tmp_path: Path) -> None:
+    """Every model that transformers loads on a CPU has such; a view of a larger tensor is somebody's, and stays."""
+    from safetensors.torch import load_file, save_file
+
+    optimized, task = made()
+    save_file(task.Model(16).state_dict(), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    original = task.Model(16)
+    original.load_state_dict(load_file(tmp_path / "model.safetensors"), assign=True)
+    first = original.linear.weight.clone()
+    assert (
+        original.linear.weight.data_ptr() % ALIGNMENT
+        and original.linear.weight.untyped_storage().nbytes() == original.linear.weight.nbytes
+    )
+    assert who(optimized.load(original), original, *inputs()) == "kernel"
+    assert torch.equal(original.linear.weight, first)
+
+    larger = torch.randn(257)
+    original.linear.weight.data = larger[1:].view(16, 16)
+    assert who(optimized.load(original), original, *inputs()) == "original"
+    assert original.linear.weight.data_ptr() == larger[1:].data_ptr()
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ from bottega.episodes.delivery.drop_in.calls import (
     specs_of,
 )
 from bottega.episodes.delivery.drop_in.state import (
+    align,
     difference,
     hooks_of,
     keepsake,
@@ -207,6 +208,7 @@ class DropIn(nn.Module):
                 f"the kernel cannot use the parameters of this {self.FACTS['class']}: it {refusal}. It was judged with parameters "
                 "of its own; share them by hand, or ask for a kernel that keeps the names"
             )
+        align(wanted)
         kept = keepsake(kernel, own)
         if kept and refuse:
             raise ValueError(

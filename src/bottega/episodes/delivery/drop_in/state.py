@@ -86,6 +86,16 @@ def unlike(own: dict[str, Place], wanted: dict[str, Place], device: torch.device
     return ""
 
 
+def align(wanted: dict[str, Place]) -> None:
+    """Copy tensors that lie unaligned and share their memory with no other: safetensors are mapped from their file as they lie there."""
+    for place in wanted.values():
+        tensor = place.tensor
+        strided = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_inference()
+        if strided and tensor.data_ptr() % ALIGNMENT and tensor.untyped_storage().nbytes() == tensor.nbytes:
+            tensor.data = tensor.detach().clone()
+            place.look()
+
+
 def share(kernel: nn.Module, own: dict[str, Place], wanted: dict[str, Place]) -> None:
     """Put the original's tensors, not copies of them, in the place of the kernel's."""
     for name, place in own.items():
