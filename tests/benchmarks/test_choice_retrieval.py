@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from choice_card_rows import HERE, PROCESSORS
+from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard
 from choice_findings import CONFIRMING, Measured
+from choice_growth import Proposal
 from choice_places import Place
 from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
 from choice_selector import NO_CARD, offers
@@ -121,12 +122,13 @@ def test_a_finding_holds_where_it_was_won(one: Measurements) -> None:
 
 def test_a_selector_is_offered_no_card_and_bm25_s_with_what_each_is_worth(one: Measurements) -> None:
     facts = {"task": one.task.id, "name": "max_pool1d", "family": "pooling", "dtype": "float32", "structure": "single"}
-    cards = [pool_card(SLOW, 1024, 4095), pool_card(FAST, 64, 255)]
-    (row,) = offers([replace(one, row={**one.row, **facts})], cards, 8, held_out=True)
+    cards = [Proposal(card, 0, 0.1, ()) for card in (pool_card(SLOW, 1024, 4095), pool_card(FAST, 64, 255))]
+    (row,) = offers([(replace(one, row={**one.row, **facts}), query_of(one.task))], cards, 8, held_out=True)
     assert row["options"][0] == NO_CARD and row["gains"][0] == 0.0 and len(row["options"]) == 3
     worth = dict(zip(row["options"], row["gains"]))
     (fast,) = (option for option in row["options"] if FAST in option)
     (slow,) = (option for option in row["options"] if SLOW in option)
     assert worth[fast] == pytest.approx(math.log(2)) and worth[slow] == pytest.approx(math.log(0.5))
     assert row["options"][row["controls"][CHECKED]] == fast, "the one whose sizes hold"
-    assert row["controls"][BM25] == 1 and all(option in row["prompt"] for option in row["options"])
+    assert row["controls"][BM25] == 1 and fast.endswith(", holds") and slow.endswith(", not for these sizes")
+    assert row["advises"][row["options"].index(fast)] == [1] and row["advises"][0] == []
