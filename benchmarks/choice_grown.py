@@ -105,7 +105,7 @@ def learn(
     device: Device = "cuda",
     model: Annotated[str, typer.Option(help="That learns.")] = "embedded",
     rounds: Annotated[int, typer.Option(min=2)] = 4,
-    samples: Annotated[int, typer.Option(min=1, help="Choices that are drawn for a task in a round.")] = 2,
+    samples: Annotated[int, typer.Option(min=1, help="Choices that are drawn for a task in a round.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="Of a round.")] = 2,
     rate: float = 1e-4,
     seed: int = 0,
