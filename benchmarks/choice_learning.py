@@ -115,7 +115,7 @@ class Chooser:
         """Of each row's options. They stand one behind the other after the prompt, and each sees the prompt and itself alone, so that a batch is one
         pass."""
         some = [self._tokens(row) for row in rows]
-        longest = max(len(one.ids) for one in some)
+        longest = -(-max(len(one.ids) for one in some) // 8) * 8  # as the kernels for masks want it
         ids, places, segments = (
             torch.tensor([[*values, *[empty] * (longest - len(values))] for values in found], device=self.device)
             for found, empty in (
