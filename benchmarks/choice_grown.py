@@ -167,7 +167,7 @@ def card_row(one: Proposal) -> Row:
         "card": one.text,
         "name": one.card.name,
         "claimed": round(math.exp(one.claimed), 4),
-        "surely": round(math.exp(one.low), 4),
+        "surely": round(math.exp(one.low or 0.0), 4),
         "siblings": gains,
     }
 

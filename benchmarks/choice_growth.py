@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from choice_cards import ChoiceCard
@@ -45,8 +45,15 @@ class Proposal:
     """Mean of the logs of what its own half gains."""
     gains: tuple[float, ...]
     """Logs, of the tasks of the other half."""
-    low: float = 0.0
-    """Log of the lower end of their interval, where it was admitted."""
+    low: float | None
+    """Log of the lower end of their interval; None where they are too few."""
+
+    @property
+    def evidence(self) -> str:
+        """With what the other half says of it, for tasks of neither half."""
+        mean = math.exp(sum(self.gains) / len(self.gains)) if self.gains else 1.0
+        sure = f", surely: {math.exp(self.low):.2f}x" if self.low is not None else ""
+        return f"{self.text}, others {len(self.gains)}: {mean:.2f}x{sure}"
 
     @property
     def text(self) -> str:
@@ -57,7 +64,7 @@ def half_of(task: str) -> int:
     return int(hashlib.sha256(f"growth {task}".encode()).hexdigest(), 16) % 2
 
 
-def proposals(tried: Sequence[Tried], device: str) -> Iterator[Proposal]:
+def proposals(tried: Sequence[Tried], device: str, half_of: Callable[[str], int] = half_of) -> Iterator[Proposal]:
     """Of each half, with what the other half says of it."""
     by_choice: dict[tuple[tuple[str, ...], str], list[Tried]] = defaultdict(list)
     for one in tried:
@@ -76,16 +83,14 @@ def proposals(tried: Sequence[Tried], device: str) -> Iterator[Proposal]:
                     by_task[one.task].append(one.gain)
             means = {task: sum(gains) / len(gains) for task, gains in by_task.items()}
             own = [gain for task, gain in means.items() if half_of(task) == half]
-            yield Proposal(
-                card, half, sum(own) / len(own), tuple(gain for task, gain in means.items() if half_of(task) != half)
-            )
+            others = tuple(gain for task, gain in means.items() if half_of(task) != half)
+            sure = math.log(interval([math.exp(gain) for gain in others])[0]) if len(others) >= FEWEST else None
+            yield Proposal(card, half, sum(own) / len(own), others, sure)
 
 
 def admitted(tried: Sequence[Tried], device: str) -> list[Proposal]:
     """Those whose interval lies above 1 on the tasks that did not propose them, the surest first."""
-    enough = [one for one in proposals(tried, device) if len(one.gains) >= FEWEST]
-    found = [replace(one, low=math.log(interval([math.exp(gain) for gain in one.gains])[0])) for one in enough]
-    return sorted((one for one in found if one.low > 0), key=lambda one: -one.low)
+    return sorted((one for one in proposals(tried, device) if (one.low or 0) > 0), key=lambda one: -(one.low or 0))
 
 
 def _functions(function: str) -> Iterator[tuple[str, ...]]:

@@ -66,6 +66,7 @@ class Offered:
     writer: Row
     selector: Row
     _shown: dict[int, Row] = field(default_factory=dict)
+    _beside: dict[str, Row] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -79,8 +80,14 @@ class Offered:
             self._shown[card] = with_card(self.writer, self.selector["options"][card], self.selector["advises"][card])
         return self._shown[card]
 
-    def fixed(self, control: str) -> int:
-        return int(self.selector["controls"][control]) if control else 0
+    def fixed(self, control: str) -> Row:
+        """With the card of a control, which need not be among those that are offered."""
+        if control not in self.selector.get("beside", {}):
+            return self.shown(int(self.selector["controls"][control]) if control else 0)
+        if control not in self._beside:
+            one = self.selector["beside"][control]
+            self._beside[control] = with_card(self.writer, one["card"], one["advises"]) if one["advises"] else self.shown(0)
+        return self._beside[control]
 
 
 def with_card(writer: Row, card: str, advised: Sequence[int]) -> Row:
@@ -124,7 +131,7 @@ def joint_loss(chooser: Chooser, tasks: Sequence[Offered]) -> Tensor:
 
 
 def alone_loss(chooser: Chooser, tasks: Sequence[Offered], control: str) -> Tensor:
-    rows = [one.shown(one.fixed(control)) for one in tasks]
+    rows = [one.fixed(control) for one in tasks]
     gains = [torch.tensor(row["gains"], device=chooser.device) for row in rows]
     chance = random.Random(0)
     return torch.stack([objective(GRADIENT, *of, chance, SOFTNESS) for of in zip(chooser.scores(rows), gains)]).mean()
@@ -134,9 +141,9 @@ def end_to_end(chooser: Chooser, tasks: Sequence[Offered], control: str | None) 
     """What the writer makes of the card that is chosen; by the selector, its likeliest."""
     if control is None:
         cards = [int(scores.argmax()) for scores in chooser.judged([one.selector for one in tasks])]
+        rows = [one.shown(card) for one, card in zip(tasks, cards)]
     else:
-        cards = [one.fixed(control) for one in tasks]
-    rows = [one.shown(card) for one, card in zip(tasks, cards)]
+        rows = [one.fixed(control) for one in tasks]
     return [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
 
 

@@ -196,6 +196,8 @@ def known_ways(held: Sequence[Row]) -> dict[str, dict[str, float]]:
     for row in held:
         for way, pick in row.get("controls", {}).items():
             found.setdefault(way, {})[row["task"]] = row["gains"][pick]
+        for way, one in row.get("beside", {}).items():
+            found.setdefault(way, {})[row["task"]] = one["gain"]
     return found
 
 

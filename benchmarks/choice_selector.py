@@ -1,9 +1,9 @@
-"""Can a selector learn to choose a card by what its advice was worth? The library's cards are statements of the sweep; for every task BM25 offers
-its first ones, and the model picks one or none. A pick's speed is in the sweep's table, so nothing is timed anew: `choice_policy.py` learns and
-reports.
+"""Can a selector learn to choose a card by what its advice was worth? The library's cards are statements of the sweep with their evidence; for every
+task BM25 offers its first ones whose conditions hold, and the model picks one or none. A pick's speed is in the sweep's table, so nothing is timed
+anew: `choice_policy.py` learns and reports.
 
-No task is offered a card that it helped to find: cards that one half of the tasks to learn from proposes are offered to the other half, and the tasks
-set aside get those of both. Controls beside those of `choice_policy.py`: BM25's first card, and its first whose conditions hold.
+No task is offered a card that it helped to find or to bear out. Controls beside those of `choice_policy.py`: BM25's first card, its first whose
+conditions hold, and the one of the surest evidence.
 
     PYTHONPATH=src python3 benchmarks/choice_selector.py benchmarks/choice_sweep_h200 selector --processes 2
     PYTHONPATH=src python3 benchmarks/choice_policy.py learn selector --fold 0 --device cuda      # and 1, 2, 3
@@ -12,6 +12,7 @@ set aside get those of both. Controls beside those of `choice_policy.py`: BM25's
 
 from __future__ import annotations
 
+import hashlib
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ from choice_card_rows import query_of
 from choice_cards import ChoiceCard
 from choice_distil import write_rows
 from choice_findings import device_of
-from choice_growth import Proposal, Tried, half_of, proposals
+from choice_growth import Proposal, Tried, proposals
 from choice_learning import FOLDS, WORST, rows_file
 from choice_policy import FACTS, described, fold_of
 from choice_retrieval import BM25, CHECKED, Measurements, read_task
@@ -38,6 +39,7 @@ from bottega.skills.query import Query
 from bottega.skills.retrieve import EVERY_STATE, Filter
 
 NO_CARD = "none"
+SUREST = "the card of the surest evidence"
 
 
 def main(
@@ -63,14 +65,20 @@ def read(task: SweepTask, row: Row) -> tuple[Measurements, Query]:
 
 
 def fold_rows(every: Sequence[tuple[Measurements, Query]], fold: int, offered: int, device: str) -> list[Row]:
+    """Tasks to learn from are cut into thirds: one is offered what the other two propose and bear out."""
     held = [one for one in every if fold_of(one[0].task.id) == fold]
     own = [one for one in every if fold_of(one[0].task.id) != fold and one[0].row["structure"] != "builtin"]
-    found = list(proposals([tried for one, _ in own for tried in tried_of(one)], device))
-    made = list(offers(held, found, offered, held_out=True))
-    for half in (0, 1):
-        others = [card for card in found if card.proposed_by != half]
-        made += offers([one for one in own if half_of(one[0].task.id) == half], others, offered, held_out=False)
+    tried = [each for one, _ in own for each in tried_of(one)]
+    made = list(offers(held, list(proposals(tried, device)), offered, held_out=True))
+    for third in range(3):
+        others = [one for one in tried if third_of(one.task) != third]
+        cards = list(proposals(others, device, lambda task, third=third: int(third_of(task) == (third + 1) % 3)))
+        made += offers([one for one in own if third_of(one[0].task.id) == third], cards, offered, held_out=False)
     return made
+
+
+def third_of(task: str) -> int:
+    return int(hashlib.sha256(f"third {task}".encode()).hexdigest(), 16) % 3
 
 
 def tried_of(one: Measurements) -> Iterator[Tried]:
@@ -84,25 +92,32 @@ def tried_of(one: Measurements) -> Iterator[Tried]:
 def offers(
     tasks: Sequence[tuple[Measurements, Query]], cards: Sequence[Proposal], offered: int, held_out: bool
 ) -> Iterator[Row]:
-    """Of each task the prompt, the cards that BM25 offers, and the log of what each gains; no card is the first option. `advises`: of each card the
-    writer's options that follow it."""
+    """Of each task the prompt, the cards that BM25 offers of those whose conditions hold, and the log of what each gains; no card is first.
+    `advises`: of each card the writer's options that follow it. `beside`: BM25's first card, whether its conditions hold or not."""
     by_name = {one.card.name: one for one in cards}
     any_state = Filter(EVERY_STATE, "triton", "cuda")
     with tempfile.TemporaryDirectory() as place:
         library = Library(Path(place) / "library")
         library.add_many([one.card.skill() for one in by_name.values()])
         for one, query in tasks:
-            names = [hit.skill.name for hit in library.search(query, offered, any_state)]
-            checked = replace(any_state, workload=lambda one=one: one.workload)
-            holding = [hit.skill.name for hit in library.search(query, len(cards), checked)]
-            first = next((names.index(name) + 1 for name in holding if name in names), 0)
-            told = [f"{by_name[name].text}{', holds' if name in holding else ', not for these sizes'}" for name in names]
-            gains = [0.0, *(max(WORST, math.log(one.gain(by_name[name].card) or 1.0)) for name in names)]
+            holding = library.search(query, offered, replace(any_state, workload=lambda one=one: one.workload))
+            found = [by_name[hit.skill.name] for hit in holding]
+            first = [by_name[hit.skill.name] for hit in library.search(query, 1, any_state)]
+            gains = [0.0, *(_gain(one, card) for card in found)]
+            sure = [0.0, *(card.low or 0.0 for card in found)]
             yield {
                 **{key: one.row[key] for key in FACTS}, "held_out": held_out, "prompt": f"{described(one.task, one.places)}\nCard:",
-                "options": [NO_CARD, *told], "gains": gains, "gain": math.exp(max(gains)),
-                "advises": [[], *(advised(one, by_name[name].card) for name in names)], "controls": {BM25: min(1, len(names)), CHECKED: first},
+                "options": [NO_CARD, *(card.evidence for card in found)], "gains": gains, "gain": math.exp(max(gains)),
+                "advises": [[], *(advised(one, card.card) for card in found)],
+                "controls": {CHECKED: min(1, len(found)), SUREST: sure.index(max(sure))},
+                "beside": {BM25: {"gain": _gain(one, first[0]) if first else 0.0, "card": first[0].evidence if first else NO_CARD,
+                                  "advises": advised(one, first[0].card) if first else []}},
             }  # fmt: skip
+
+
+def _gain(one: Measurements, card: Proposal) -> float:
+    """Log of what following its advice gains."""
+    return max(WORST, math.log(one.gain(card.card) or 1.0))
 
 
 def advised(one: Measurements, card: ChoiceCard) -> list[int]:

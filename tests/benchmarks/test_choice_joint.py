@@ -50,7 +50,8 @@ def selector(number: int) -> dict[str, Any]:
         "task": f"{number}",
         "structure": "chain",
         "advises": [[], [2], [1], []],
-        "controls": {BM25: 1, CHECKED: 2},
+        "controls": {CHECKED: 2},
+        "beside": {BM25: {"gain": -0.4, "card": f"row: {SLOW}", "advises": [2]}},
     }
 
 
@@ -60,7 +61,8 @@ def test_the_writer_sees_the_card_and_what_it_advises() -> None:
     assert row["options"] == ["rule", f"row: {FAST}, advised", f"row: {SLOW}"]
     task = Offered(writer(0), selector(0))
     assert task.shown(3) is task.shown(0), "advice without a place is not shown"
-    assert task.shown(2)["options"][1].endswith(", advised")
+    assert task.shown(2)["options"][1].endswith(", advised") and task.fixed(CHECKED) is task.shown(2)
+    assert task.fixed(BM25)["options"][2].endswith(", advised") and task.fixed("") is task.shown(0)
 
 
 def test_a_selector_learns_from_what_its_cards_were_worth() -> None:

@@ -11,7 +11,8 @@ import choice_policy
 import pytest
 import torch
 from choice_distil import write_rows
-from choice_learning import FOLDS, SET_ASIDE, VALIDATED, Chooser, all_scores, objective, report_lines, rows_file, settled
+from choice_features import WORDS, FeatureChooser, features
+from choice_learning import FOLDS, SET_ASIDE, VALIDATED, Chooser, Steps, all_scores, objective, report_lines, rows_file, settled
 from choice_model import small_chooser
 from choice_policy import fold_of, known_ways, of_fold
 
@@ -109,3 +110,23 @@ def test_a_model_learns_which_option_pays_and_what_is_there_is_not_learned_again
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("scores-*")}
     choice_policy.learn(tmp_path, 1, "gradient", "cpu", "small", 10, 10, "1e-2", 0, 0)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("scores-*")} == before
+
+
+def test_features_tell_words_and_numbers_apart() -> None:
+    texts = ("row (columns 2^6): warps=2", "row (columns 2^9): warps=2", "rows (columns 2^6): warps=2")
+    small, large, other = map(features, texts)
+    assert small != large and small[:WORDS] == large[:WORDS] and small[:WORDS] != other[:WORDS]
+    assert features("tile=(64, 32)") != features("tile=(32, 64)")
+    assert features("(1.10x), others 5: 0.90x") != features("(0.90x), others 5: 1.10x")
+
+
+def test_the_small_network_learns_and_begins_anew() -> None:
+    chooser, rows = FeatureChooser("cpu"), [{"prompt": "row", "options": ["rule", "warps=8", "warps=1"]}]
+    chooser.reset()
+    assert chooser.judged(rows)[0].tolist() == [0.0, 0.0, 0.0]
+    steps, gains = Steps(chooser, 1e-2, 60), torch.tensor([0.0, 0.3, -0.3])
+    for _ in range(60):
+        steps.take(objective("gradient", chooser.scores(rows)[0], gains, random.Random(0)))
+    assert int(chooser.judged(rows)[0].argmax()) == 1
+    chooser.reset()
+    assert chooser.judged(rows)[0].tolist() == [0.0, 0.0, 0.0]
