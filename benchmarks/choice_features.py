@@ -34,7 +34,7 @@ class FeatureChooser(Chooser):
             layer.reset_parameters()
         torch.nn.init.zeros_(self.head.weight)
 
-    def scores(self, rows: Sequence[Row]) -> list[Tensor]:
+    def _scores(self, rows: Sequence[Row]) -> list[Tensor]:
         found = [self._features(row) for row in rows]
         return list(self.head(self.model(torch.cat(found)))[:, 0].split([len(one) for one in found]))
 

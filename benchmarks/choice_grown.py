@@ -4,7 +4,8 @@ that the other half of the tasks bears out are admitted (`choice_growth.py`); th
 surest card that holds for a task in its prompt.
 
 Arms with as many draws, rounds and steps: `grown`; `frozen` keeps the library of the first round; `empty` has none. No task to learn from is shown a
-card that its own half proposed. Beside each arm: what its cards gain if they are followed, whatever the writer says.
+card that its own half proposed. Beside each arm: what its cards gain if they are followed, whatever the writer says; and the writer of `grown` with
+the other libraries in place of its own.
 
     PYTHONPATH=src python3 benchmarks/choice_grown.py learn policy grown --fold 0 --device cuda      # and 1, 2, 3
     PYTHONPATH=src python3 benchmarks/choice_grown.py report policy grown
@@ -83,11 +84,13 @@ def advised(row: Row, card: ChoiceCard) -> list[int]:
 
 
 def shown(row: Row, library: Sequence[Proposal], learning: bool) -> Row:
-    """The writer's row with the surest card that holds, of the other half's while it learns; with what following it gains."""
+    """The writer's row with the surest card that holds, of the other half's while it learns; with what following it gains. The writer believes a card
+    at first: what it advises has the score that its lower bound would have earned."""
     for one in library:
         if not (learning and one.proposed_by == half_of(row["task"])) and (options := advised(row, one.card)):
             followed = sum(row["gains"][option] for option in options) / len(options)
-            return {**with_card(row, one.text, options), "followed": followed}
+            believed = dict.fromkeys(options, (one.low or 0.0) / SOFTNESS)
+            return {**with_card(row, one.text, options), "followed": followed, "bias": believed}
     return {**with_card(row, NO_CARD, ()), "followed": 0.0}
 
 
@@ -125,6 +128,7 @@ def learn(
         steps, chance, begun = Steps(chooser, rate, rounds * epochs * steps_of(train)), random.Random(seed), time.monotonic()
         known: dict[str, set[int]] = {row["task"]: {0} for row in train}
         library: list[Proposal] = []
+        first_library = library
         for number in range(rounds):
             asked = {row["task"]: shown(row, library, learning=True) for row in train}
             for task, scores in zip(asked, chooser.judged(list(asked.values()))):
@@ -132,6 +136,7 @@ def learn(
             if arm == GROWN or (arm == FROZEN and number == 0):
                 library = admitted(tried_of(train, known), HERE)
                 asked = {row["task"]: shown(row, library, learning=True) for row in train}
+            first_library = library if number == 0 else first_library
             for _ in range(epochs):
                 for batch in batches(train, chance):
                     steps.take(
@@ -140,15 +145,22 @@ def learn(
             print(
                 f"[{time.monotonic() - begun:.0f} s] fold {fold}, {arm}, round {number + 1}: {len(library)} cards", flush=True
             )
-        rows = [shown(row, library, learning=False) for row in held]
-        found = [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
-        made = score_rows(arm, fold, seed, f"{rate:g}", SET_ASIDE, held, found)
-        followed = [{GREEDY: row["followed"], SAMPLED: row["followed"]} for row in rows]
-        print(
-            f"fold {fold}, {arm}, {steps.done} steps, {sum(map(len, known.values()))} options tried: {told(made)}", flush=True
-        )
+        tried = sum(map(len, known.values()))
+        made = scored(chooser, held, library, arm, fold, seed)
+        print(f"fold {fold}, {arm}, {steps.done} steps, {tried} options tried: {told(made)}", flush=True)
+        if arm == GROWN:
+            for name, other in ((FROZEN, first_library), (EMPTY, [])):
+                made += scored(chooser, held, other, f"{GROWN}, then the {name} library", fold, seed)
+        followed = [{measure: shown(row, library, learning=False)["followed"] for measure in (GREEDY, SAMPLED)} for row in held]
+        made += score_rows(f"{arm}, cards followed", fold, seed, "", SET_ASIDE, held, followed)
         write_rows(folder / f"cards-{arm}-{fold}-{seed}.jsonl", map(card_row, library))
-        write_scores(path, made + score_rows(f"{arm}, cards followed", fold, seed, f"{rate:g}", SET_ASIDE, held, followed))
+        write_scores(path, made)
+
+
+def scored(chooser: Chooser, held: Sequence[Row], library: Sequence[Proposal], way: str, fold: int, seed: int) -> list[Row]:
+    rows = [shown(row, library, learning=False) for row in held]
+    found = [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
+    return score_rows(way, fold, seed, "", SET_ASIDE, held, found)
 
 
 def _loss(chooser: Chooser, rows: Sequence[Row], known: Sequence[Sequence[int]]) -> Tensor:

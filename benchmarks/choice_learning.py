@@ -116,8 +116,20 @@ class Chooser:
         return [*self.model.parameters(), *self.head.parameters()]
 
     def scores(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Of each row's options. They stand one behind the other after the prompt, and each sees the prompt and itself alone, so that a batch is one
-        pass."""
+        """Of each row's options; a row's `bias`, by option, is what is believed of them beforehand."""
+        found = self._scores(rows)
+        for at, row in enumerate(rows):
+            if "bias" in row:
+                some = list(row["bias"])
+                found[at] = found[at].index_add(
+                    0,
+                    torch.tensor(some, device=self.device),
+                    torch.tensor([row["bias"][each] for each in some], device=self.device),
+                )
+        return found
+
+    def _scores(self, rows: Sequence[Row]) -> list[Tensor]:
+        """The options stand one behind the other after the prompt, and each sees the prompt and itself alone, so that a batch is one pass."""
         some = [self._tokens(row) for row in rows]
         longest = -(-max(len(one.ids) for one in some) // 8) * 8  # as the kernels for masks want it
         ids, places, segments = (

@@ -120,4 +120,5 @@ def test_a_library_grows_from_what_the_writer_drew(tmp_path: Path, monkeypatch: 
     found = settled(all_scores(out), "greedy")
     assert all(gain > 0.29 for gain in found["grown, cards followed"].values())
     assert set(found["empty, cards followed"].values()) == {0.0}
+    assert set(found["grown, then the empty library"]) == set(found["grown"])
     choice_grown.report(tmp_path, out)

@@ -124,6 +124,7 @@ def test_the_small_network_learns_and_begins_anew() -> None:
     chooser, rows = FeatureChooser("cpu"), [{"prompt": "row", "options": ["rule", "warps=8", "warps=1"]}]
     chooser.reset()
     assert chooser.judged(rows)[0].tolist() == [0.0, 0.0, 0.0]
+    assert chooser.judged([{**rows[0], "bias": {2: 1.5}}])[0].tolist() == [0.0, 0.0, 1.5], "what is believed beforehand"
     steps, gains = Steps(chooser, 1e-2, 60), torch.tensor([0.0, 0.3, -0.3])
     for _ in range(60):
         steps.take(objective("gradient", chooser.scores(rows)[0], gains, random.Random(0)))
