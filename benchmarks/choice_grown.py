@@ -48,7 +48,7 @@ from choice_learning import (
     told,
     worth,
     write_scores,
-)  # fmt: skip
+)
 from choice_places import Place
 from choice_policy import Fold, known_ways
 from choice_selector import NO_CARD

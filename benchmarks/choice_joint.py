@@ -41,7 +41,7 @@ from choice_learning import (
     told,
     worth,
     write_scores,
-)  # fmt: skip
+)
 from choice_policy import Epochs, Every, Fold, Rates, known_ways
 from choice_retrieval import BM25, CHECKED
 from choice_sweep import Row, rows_of

@@ -33,6 +33,8 @@ FOLDS = 4
 BATCH, AT_ONCE, LONGEST = 16, 32, 768
 VALIDATED, SET_ASIDE = "validated", "set aside"
 GREEDY, SAMPLED = "greedy", "sampled"
+ORACLE, RANDOM = BOUNDS = ("oracle", "an option at random")
+"""What nothing need be compared with."""
 
 Asked = TypeVar("Asked")
 
@@ -267,8 +269,14 @@ def report_lines(known: Mapping[str, Mapping[str, float]], scores: Sequence[Row]
         cells = " | ".join(ends([math.exp(gain) for gain in ways[measure][way].values()]) for measure in (GREEDY, SAMPLED))
         yield f"| {way} | {len(ways[GREEDY][way])} | {cells} |"
     yield f"\n| | tasks | {GREEDY} | {SAMPLED} | faster, slower by 2 % |\n|---|---|---|---|---|"
-    learned = [way for way in names if way not in known]
-    for way, other in ((way, other) for way in learned for other in names if other != way):
+    learned = sorted(
+        (way for way in names if way not in known), key=lambda way: -sum(ways[GREEDY][way].values()) / len(ways[GREEDY][way])
+    )
+    for way, other in (
+        (way, other)
+        for at, way in enumerate(learned)
+        for other in (*learned[at + 1 :], *(name for name in known if name not in BOUNDS))
+    ):
         both = [task for task in ways[GREEDY][way] if task in ways[GREEDY][other]]
         if both:
             ratios = [[math.exp(ways[of][way][task] - ways[of][other][task]) for task in both] for of in (GREEDY, SAMPLED)]

@@ -31,6 +31,8 @@ import typer
 from choice_distil import write_rows
 from choice_learning import (
     FOLDS,
+    ORACLE,
+    RANDOM,
     SET_ASIDE,
     SOFT,
     VALIDATED,
@@ -50,7 +52,7 @@ from choice_learning import (
     told,
     worth,
     write_scores,
-)  # fmt: skip
+)
 from choice_places import Place, fused_place, places_of
 from choice_sweep import RESULTS, Row, rows_of, tasks_of
 from choice_tasks import SweepTask
@@ -190,8 +192,8 @@ def known_ways(held: Sequence[Row]) -> dict[str, dict[str, float]]:
     """What needs no model, by task."""
     found: dict[str, dict[str, float]] = {
         "the rule": {row["task"]: 0.0 for row in held},
-        "oracle": {row["task"]: math.log(max(1.0, row["gain"])) for row in held},
-        "an option at random": {row["task"]: sum(row["gains"]) / len(row["gains"]) for row in held},
+        ORACLE: {row["task"]: math.log(max(1.0, row["gain"])) for row in held},
+        RANDOM: {row["task"]: sum(row["gains"]) / len(row["gains"]) for row in held},
     }
     for row in held:
         for way, pick in row.get("controls", {}).items():
