@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import choice_selector
 import pytest
-from choice_card_rows import HERE, PROCESSORS
+from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard
 from choice_findings import CONFIRMING, Measured
+from choice_growth import Proposal, Tried
 from choice_places import Place
 from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
-from choice_selector import NO_CARD, offers
+from choice_selector import NO_CARD, SUREST, offers
 from choice_tasks import SweepTask, built
 
 from bottega.core.device import DeviceFacts
@@ -121,12 +124,38 @@ def test_a_finding_holds_where_it_was_won(one: Measurements) -> None:
 
 def test_a_selector_is_offered_no_card_and_bm25_s_with_what_each_is_worth(one: Measurements) -> None:
     facts = {"task": one.task.id, "name": "max_pool1d", "family": "pooling", "dtype": "float32", "structure": "single"}
-    cards = [pool_card(SLOW, 1024, 4095), pool_card(FAST, 64, 255)]
-    (row,) = offers([replace(one, row={**one.row, **facts})], cards, 8, held_out=True)
-    assert row["options"][0] == NO_CARD and row["gains"][0] == 0.0 and len(row["options"]) == 3
+    given = ((SLOW, 1024, 4095, None), (FAST, 64, 255, -0.01), (SLOW, 64, 255, 0.02))
+    cards = [Proposal(pool_card(*where), 0, 0.1, (0.2,) * 5, low) for *where, low in given]
+    (row,) = offers([(replace(one, row={**one.row, **facts}), query_of(one.task))], cards, 8, held_out=True)
+    assert row["options"][0] == NO_CARD and row["gains"][0] == 0.0
     worth = dict(zip(row["options"], row["gains"]))
     (fast,) = (option for option in row["options"] if FAST in option)
     (slow,) = (option for option in row["options"] if SLOW in option)
+    assert "1024 to 4095" not in slow, "what does not hold is not offered"
     assert worth[fast] == pytest.approx(math.log(2)) and worth[slow] == pytest.approx(math.log(0.5))
-    assert row["options"][row["controls"][CHECKED]] == fast, "the one whose sizes hold"
-    assert row["controls"][BM25] == 1 and all(option in row["prompt"] for option in row["options"])
+    assert row["options"][row["controls"][SUREST]] == slow and row["controls"][CHECKED] == 1
+    assert fast.endswith("(1.11x), others 5: 1.22x, surely: 0.99x")
+    assert row["beside"][BM25]["advises"] and row["advises"][row["options"].index(fast)] == [1] and row["advises"][0] == []
+
+
+def test_no_task_is_offered_what_it_helped_to_find_or_to_bear_out(one: Measurements, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"name": "x", "family": "pooling", "dtype": "float32", "structure": "single"}
+    every = []
+    for number in range(48):
+        task = replace(one.task, id=f"{number}")
+        every.append((replace(one, task=task, row={**one.row, **facts, "task": task.id}), query_of(one.task)))
+    asked: dict[str, list[set[str]]] = {}
+
+    def proposing(tried: Sequence[Tried], *_: Any) -> list[Proposal]:
+        return [Proposal(pool_card(FAST, 64, 255, effect=" ".join(sorted({each.task for each in tried}))), 0, 0.1, (), None)]
+
+    def offering(tasks: Any, cards: Sequence[Proposal], *_: Any, held_out: bool) -> list[Any]:
+        for each, _query in tasks:
+            asked.setdefault(each.task.id, []).append(set(cards[0].card.effect.split()))
+        return []
+
+    monkeypatch.setattr(choice_selector, "proposals", proposing)
+    monkeypatch.setattr(choice_selector, "offers", offering)
+    choice_selector.fold_rows(every, 0, 8, HERE)
+    assert set(asked) == {f"{number}" for number in range(48)}
+    assert all(task not in found for task, (found,) in asked.items())

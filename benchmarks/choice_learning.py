@@ -1,0 +1,288 @@
+"""What learning to choose shares: a model that scores options, the objectives, the optimiser's steps, and the scores that are reported.
+
+The policy is a softmax over a task's options. Each option's score is read by a linear head from the hidden state at the option's end, behind the
+prompt. The head begins at zero, so that every option is as likely at first and all of them are explored. What an option is worth is in the sweep's
+table: nothing is timed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from choice_distil import ends, write_rows
+from choice_sweep import SURE, Row, rows_of
+from torch import Tensor
+
+from bottega.backbone.loading import load
+
+IMITATION, GRADIENT, SHUFFLED = WAYS = ("imitation", "gradient", "shuffled")
+WORST = -0.7
+"""Log of the gain of an option that is much slower, or wrong: how much slower it is teaches nothing."""
+SCALE = 0.1
+"""What a log-gain is divided by: the spread of the options of a usual task."""
+SOFT = {IMITATION: (0.0, 0.1), GRADIENT: (0.02, 0.05), SHUFFLED: (0.02, 0.05)}
+"""How soft the policy is asked to be, of which the part that validates chooses: the label smoothing of an imitation; else the weight of the policy's
+entropy beside the log-gain, since what two medians differ by is not worth being sure of."""
+FOLDS = 4
+BATCH, AT_ONCE, LONGEST = 16, 32, 768
+VALIDATED, SET_ASIDE = "validated", "set aside"
+GREEDY, SAMPLED = "greedy", "sampled"
+ORACLE, RANDOM = BOUNDS = ("oracle", "an option at random")
+"""What nothing need be compared with."""
+
+Asked = TypeVar("Asked")
+
+
+def rows_file(folder: Path, fold: int) -> Path:
+    return folder / f"rows-{fold}.jsonl"
+
+
+def parts(folder: Path, fold: int, limit: int = 0) -> tuple[list[Row], list[Row], list[Row]]:
+    """To learn from, to choose settings by (a sixth of them), and set aside."""
+    every = rows_of(rows_file(folder, fold))
+    own = [row for row in every if not row["held_out"]]
+    random.Random(fold).shuffle(own)
+    sixth = len(own) // 6
+    found = own[sixth:], own[:sixth], [row for row in every if row["held_out"]]
+    return tuple(part[: limit or None] for part in found)  # type: ignore[return-value]
+
+
+# objectives
+
+
+def objective(way: str, scores: Tensor, gains: Tensor, chance: random.Random, soft: float = 0.0) -> Tensor:
+    """The loss of one task. Imitation of the winner, which is the rule (the first option) where nothing beats it surely; or the gain that is expected
+    of the policy, with its entropy, over all options at once: what samples would estimate."""
+    if way == SHUFFLED:
+        gains = gains[torch.tensor(chance.sample(range(len(gains)), len(gains)), device=gains.device)]
+    logprobs = torch.log_softmax(scores, 0)
+    if way == IMITATION:
+        best = int(gains.argmax()) if float(gains.max()) >= math.log(SURE) else 0
+        return -(1 - soft) * logprobs[best] - soft * logprobs.mean()
+    return -(logprobs.exp() * (gains - soft * logprobs)).sum() / SCALE
+
+
+def worth(scores: Tensor, gains: Sequence[float]) -> dict[str, float]:
+    """Log of what is gained by the likeliest option, and expected of one that is sampled."""
+    known = torch.tensor(gains)
+    policy = torch.softmax(scores.float().cpu(), 0)
+    return {GREEDY: float(known[int(policy.argmax())]), SAMPLED: float((policy * known).sum())}
+
+
+# the model
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Of a prompt and its options."""
+
+    ids: list[int]
+    places: list[int]
+    segments: list[int]
+    """0 for the prompt, then the option's number."""
+    ends: list[int]
+    """The last token of each option."""
+
+
+class Chooser:
+    """A language model's layers with a head that scores options."""
+
+    def __init__(self, model: Any, tokenizer: Any, device: str) -> None:
+        self.model, self.tokenizer, self.device = model, tokenizer, device
+        self.head = torch.nn.Linear(model.config.hidden_size, 1, bias=False, device=device)
+        torch.nn.init.zeros_(self.head.weight)
+        self.model.train()
+        self._first = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
+
+    @classmethod
+    def open(cls, name: str, device: str) -> Chooser:
+        if name == "features":
+            from choice_features import FeatureChooser
+
+            return FeatureChooser(device)
+        loaded = load(name, device=device, dtype="float32")
+        return cls(loaded.model.model, loaded.tokenizer.inner, device)
+
+    def reset(self) -> None:
+        """As it was at first."""
+        self.model.load_state_dict(self._first)
+        torch.nn.init.zeros_(self.head.weight)
+
+    def parameters(self) -> list[Tensor]:
+        return [*self.model.parameters(), *self.head.parameters()]
+
+    def scores(self, rows: Sequence[Row]) -> list[Tensor]:
+        """Of each row's options; a row's `bias`, by option, is what is believed of them beforehand."""
+        found = self._scores(rows)
+        for at, row in enumerate(rows):
+            if "bias" in row:
+                some = list(row["bias"])
+                found[at] = found[at].index_add(
+                    0,
+                    torch.tensor(some, device=self.device),
+                    torch.tensor([row["bias"][each] for each in some], device=self.device),
+                )
+        return found
+
+    def _scores(self, rows: Sequence[Row]) -> list[Tensor]:
+        """The options stand one behind the other after the prompt, and each sees the prompt and itself alone, so that a batch is one pass."""
+        some = [self._tokens(row) for row in rows]
+        longest = -(-max(len(one.ids) for one in some) // 8) * 8  # as the kernels for masks want it
+        ids, places, segments = (
+            torch.tensor([[*values, *[empty] * (longest - len(values))] for values in found], device=self.device)
+            for found, empty in (
+                ([one.ids for one in some], 0),
+                ([one.places for one in some], 0),
+                ([one.segments for one in some], -1),
+            )
+        )
+        before = torch.ones(longest, longest, dtype=torch.bool, device=self.device).tril()
+        seen = before & ((segments[:, None] == 0) | (segments[:, None] == segments[:, :, None]))
+        with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.device.startswith("cuda")):
+            states = self.model(
+                input_ids=ids, attention_mask=seen[:, None], position_ids=places, use_cache=False
+            ).last_hidden_state
+        last = torch.tensor([line * longest + end for line, one in enumerate(some) for end in one.ends], device=self.device)
+        found = self.head(states.flatten(0, 1)[last].float())[:, 0]
+        return list(found.split([len(one.ends) for one in some]))
+
+    def _tokens(self, row: Row) -> Tokens:
+        """Read once, since a row comes in every epoch."""
+        if "tokens" not in row:
+            prompt = self.tokenizer(row["prompt"])["input_ids"][-LONGEST:]
+            found = Tokens(list(prompt), [*range(len(prompt))], [0] * len(prompt), [])
+            for number, option in enumerate(row["options"], 1):
+                answer = self.tokenizer(f" {option}\n")["input_ids"]
+                found.ids.extend(answer)
+                found.places.extend(range(len(prompt), len(prompt) + len(answer)))
+                found.segments.extend([number] * len(answer))
+                found.ends.append(len(found.ids) - 1)
+            row["tokens"] = found
+        return row["tokens"]  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def judged(self, rows: Sequence[Row]) -> list[Tensor]:
+        """Scores without gradients, on the host."""
+        self.model.eval()
+        ordered = sorted(range(len(rows)), key=lambda place: len(rows[place]["prompt"]))
+        found: list[Tensor] = [torch.empty(0)] * len(rows)
+        for at in range(0, len(rows), AT_ONCE):
+            some = ordered[at : at + AT_ONCE]
+            for place, each in zip(some, self.scores([rows[place] for place in some])):
+                found[place] = each.cpu()
+        self.model.train()
+        return found
+
+
+class Steps:
+    """AdamW with ten steps of warm-up and a rate that falls to zero."""
+
+    def __init__(self, chooser: Chooser, rate: float, steps: int) -> None:
+        self.parameters, self.done = chooser.parameters(), 0
+        self.optimiser = torch.optim.AdamW(self.parameters, lr=rate, weight_decay=0.01, betas=(0.9, 0.95), fused=True)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimiser, lambda step: min(1.0, (step + 1) / 10) * max(0.0, 1 - step / (steps + 1))
+        )
+
+    def take(self, loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.schedule.step()
+        self.done += 1
+
+
+def steps_of(tasks: Sequence[object]) -> int:
+    """Of one epoch."""
+    return len(tasks) // min(BATCH, len(tasks))
+
+
+def batches(tasks: Sequence[Asked], chance: random.Random) -> Iterable[list[Asked]]:
+    """One epoch; a last batch that is not full is left for the next one, as its tasks are drawn anew."""
+    order = chance.sample(list(tasks), len(tasks))
+    size = min(BATCH, len(order))
+    return (order[at : at + size] for at in range(0, len(order) - size + 1, size))
+
+
+def told(made: Sequence[Row]) -> str:
+    """What the last part that was scored gains."""
+    last = [one for one in made if (one["setting"], one["part"]) == (made[-1]["setting"], made[-1]["part"])]
+    means = {measure: math.exp(sum(one[measure] for one in last) / len(last)) for measure in (GREEDY, SAMPLED)}
+    return ", ".join(f"{measure} {mean:.3f}" for measure, mean in means.items())
+
+
+# scores
+
+
+def score_rows(
+    way: str, fold: int, seed: int, setting: str, part: str, rows: Sequence[Row], found: Sequence[Mapping[str, float]]
+) -> list[Row]:
+    facts = {"way": way, "fold": fold, "seed": seed, "setting": setting, "part": part}
+    return [
+        {**facts, "task": row["task"], **{name: round(value, 5) for name, value in one.items()}}
+        for row, one in zip(rows, found)
+    ]
+
+
+def scores_file(folder: Path, way: str, fold: int, seed: int, setting: str) -> Path:
+    return folder / f"scores-{way}-{fold}-{seed}-{setting}.jsonl"
+
+
+def write_scores(path: Path, made: Sequence[Row]) -> None:
+    write_rows(path.with_suffix(".part"), made)
+    path.with_suffix(".part").rename(path)
+
+
+def settled(scores: Sequence[Row], measure: str) -> dict[str, dict[str, float]]:
+    """By way and task, the log of the gain on tasks set aside: of each fold and seed with the setting that is best on the part that chooses, the mean
+    over seeds."""
+    validated: dict[tuple[str, int, int], dict[str, list[float]]] = {}
+    for one in scores:
+        if one["part"] == VALIDATED:
+            by_setting = validated.setdefault((one["way"], one["fold"], one["seed"]), {})
+            by_setting.setdefault(one["setting"], []).append(one[measure])
+    best = {key: max(by, key=lambda setting: sum(by[setting]) / len(by[setting])) for key, by in validated.items()}
+    found: dict[str, dict[str, list[float]]] = {}
+    for one in scores:
+        key = one["way"], one["fold"], one["seed"]
+        if one["part"] == SET_ASIDE and best.get(key, one["setting"]) == one["setting"]:
+            found.setdefault(one["way"], {}).setdefault(one["task"], []).append(one[measure])
+    return {way: {task: sum(logs) / len(logs) for task, logs in by.items()} for way, by in found.items()}
+
+
+def report_lines(known: Mapping[str, Mapping[str, float]], scores: Sequence[Row]) -> Iterable[str]:
+    """`known`: by way and task, logs of gains that need no model. Intervals are over resampled tasks."""
+    ways = {measure: {**known, **settled(scores, measure)} for measure in (GREEDY, SAMPLED)}
+    names = list(ways[GREEDY])
+    tasks = set.intersection(*(set(ways[GREEDY][way]) for way in names)) if names else set()
+    yield f"{len(tasks)} tasks that every way has\n"
+    yield f"| who chose | tasks | over the rule, {GREEDY} | {SAMPLED} |"
+    yield "|---|---|---|---|"
+    for way in names:
+        cells = " | ".join(ends([math.exp(gain) for gain in ways[measure][way].values()]) for measure in (GREEDY, SAMPLED))
+        yield f"| {way} | {len(ways[GREEDY][way])} | {cells} |"
+    yield f"\n| | tasks | {GREEDY} | {SAMPLED} | faster, slower by 2 % |\n|---|---|---|---|---|"
+    learned = sorted(
+        (way for way in names if way not in known), key=lambda way: -sum(ways[GREEDY][way].values()) / len(ways[GREEDY][way])
+    )
+    for way, other in (
+        (way, other)
+        for at, way in enumerate(learned)
+        for other in (*learned[at + 1 :], *(name for name in known if name not in BOUNDS))
+    ):
+        both = [task for task in ways[GREEDY][way] if task in ways[GREEDY][other]]
+        if both:
+            ratios = [[math.exp(ways[of][way][task] - ways[of][other][task]) for task in both] for of in (GREEDY, SAMPLED)]
+            apart = f"{sum(one > SURE for one in ratios[0])}, {sum(one < 1 / SURE for one in ratios[0])}"
+            yield f"| {way} over {other} | {len(both)} | {ends(ratios[0])} | {ends(ratios[1])} | {apart} |"
+
+
+def all_scores(folder: Path) -> list[Row]:
+    return [row for path in sorted(folder.glob("scores-*.jsonl")) for row in rows_of(path)]
