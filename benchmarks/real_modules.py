@@ -169,8 +169,7 @@ def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) 
     """A line for each layer with its best draft, and the sums below."""
     yield "| layer | best draft | outcome | eager | compile | autotune | Liger-Kernel | own kernels | first error |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    points: list[float] = []
-    surely = right = 0
+    found: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for row in drafts:
         mine = [each for each in verdicts if each["layer"] == row["layer"] and each["technique"] != LIGER]
         peer = next((each for each in verdicts if each["layer"] == row["layer"] and each["technique"] == LIGER), None)
@@ -191,16 +190,18 @@ def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) 
             f"{'' if share is None else f'{share:.0%}'} | {error} |"
         )
         if speedup:
-            right += 1
-            hardest = min(speedup.values(), key=lambda each: each["point"])
-            surely += min(each["low"] for each in speedup.values()) > 1
-            points.append(max(hardest["point"], 1.0))  # what is slower is not handed over
-    mean = math.exp(sum(map(math.log, points)) / len(points)) if points else 0.0
+            lows, points = ([each[bound] for each in speedup.values()] for bound in ("low", "point"))
+            found.setdefault(tuple(sorted(speedup)), []).append(
+                (min(lows), max(min(points), 1.0))
+            )  # slower ones stay as they are
     yield ""
-    yield (
-        f"{len(drafts)} layers, {right} right, {surely} surely faster than the best baseline; geometric mean over the best "
-        f"{mean:.2f}× where what is slower stays as it is (aim {AIM}×)"
-    )
+    yield f"{len(drafts)} layers, {sum(map(len, found.values()))} right"
+    for names, each in found.items():
+        surely, mean = sum(low > 1 for low, _ in each), math.exp(sum(math.log(point) for _, point in each) / len(each))
+        yield (
+            f"{len(each)} against {' and '.join(names)}: {surely} surely faster than the best of them; geometric mean over it {mean:.2f}× "
+            f"where what is slower stays as it is (aim {AIM}×)"
+        )
 
 
 def _over_peer(speedup: dict[str, Any], peer: dict[str, Any]) -> str:

@@ -58,6 +58,10 @@ def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
     assert any("not understood" in line for line in lines)
     assert "1 surely faster" in lines[-1] and "1.30×" in lines[-1]
 
+    by_eager_alone = verdict(0, "faster", 1.2) | {"layer": "two", "speedup": {"eager": {"point": 4.0, "low": 3.0, "high": 5.0}}}
+    told = list(table(drafts, [verdict(2, "faster", 1.3), by_eager_alone]))[-2:]
+    assert "1 against compile and eager: 1 surely" in told[0] and "1 against eager: 1 surely" in told[1], "never as one figure"
+
 
 def test_layers_come_in_the_order_of_their_names_and_each_once() -> None:
     pytest.importorskip("transformers")
