@@ -172,6 +172,7 @@ class NcclTransfer:
 
     def _broadcast(self, asked: Asked) -> dict[TokenServer, str]:
         """Those who have to be started anew, since one of them was lost in the middle."""
+        waiting: set[Future[None]] = set()
         with given_up_if_lost(asked, self._group.destroy) as given_up:
             try:
                 for _, value in self._weights():
