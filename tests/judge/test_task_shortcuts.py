@@ -10,6 +10,7 @@ import pytest
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
 from bottega.judge.task_shortcuts import _size
+from bottega.sandbox.control import ProcessControl
 
 SOURCE = """
 import torch
@@ -30,6 +31,7 @@ def get_init_inputs():
     return []
 """
 
+HEALTHY = Task(SOURCE.replace("FORWARD", "torch.tanh(x @ self.weight + y)"), name="weighed")
 UNFIT = {
     "constant_output": "torch.softmax((x @ self.weight + y).sum(0, keepdim=True), dim=0)",
     "near_zero_output": "(x @ self.weight + y) * 1e-7",
@@ -77,9 +79,21 @@ def test_a_call_that_a_busy_machine_made_long_does_not_hide_a_short_call(
     assert [name for name, _ in found] == ["launch_bound"] * named
 
 
-def test_facts_come_with_the_report(judge: Judge) -> None:
-    report = judge.fitness(Task(SOURCE.replace("FORWARD", "torch.tanh(x @ self.weight + y)"), name="weighed"))
-    facts = report["facts"]
+def test_a_process_that_is_slow_to_stop_is_waited_for(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, freeze = iter([False] * 3), ProcessControl.freeze
+    monkeypatch.setattr(ProcessControl, "freeze", lambda control: freeze(control) and next(busy, True))
+    task = Task(SOURCE.replace("FORWARD", "torch.sigmoid(x @ self.weight + y)"))
+    judge.fitness(task)
+    assert judge._pool.idle[-1].task.id == task.id
+
+
+def test_facts_come_with_the_report_also_where_the_process_was_lost(judge: Judge) -> None:
+    judge.fitness(HEALTHY)
+    lost = judge._pool.idle[-1]
+    lost.sandboxes[0].kill()
+    lost.sandboxes[0].wait(10.0)
+    facts = judge.fitness(HEALTHY)["facts"]
+    assert lost not in judge._pool.idle
     assert facts["input_bytes"] == 2 * 512 * 256 * 4
     assert facts["output_bytes"] == 512 * 256 * 4
     assert facts["parameter_bytes"] == 256 * 256 * 4

@@ -116,8 +116,8 @@ class Judge:
                 self._pool.admission.require_whole_gpu(short.admitted)
             return self._fitness(task, settings, cancellation)
 
-    def _fitness(self, task: Task, settings: Settings, cancellation: Cancellation) -> dict[str, Any]:
-        session = self._open(task, settings, cancellation)
+    def _fitness(self, task: Task, settings: Settings, cancellation: Cancellation, again: bool = False) -> dict[str, Any]:
+        session = self._open(task, settings, cancellation, fresh=again)
         admitted = session.admitted
         try:
             with cancellation.killing(session.kill):
@@ -127,6 +127,11 @@ class Judge:
             if admitted is not None and not admitted.alone and out_of_memory(str(error)):
                 raise ShortOfMemory(str(error), admitted) from None
             raise self._blamed(error, admitted) from None
+        except JudgeError:  # its process was lost, which is no fault of the task either
+            self._pool.drop(session)
+            if again:
+                raise
+            return self._fitness(task, settings, cancellation, again=True)
         except BaseException:
             self._pool.drop(session)
             raise

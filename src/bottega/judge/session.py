@@ -31,6 +31,7 @@ from bottega.sandbox.fork_server import Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 
 GRACE_SECONDS = 3.0
+STOPPING_SECONDS = 5.0
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time limit when it is opened."""
 MOST_OF_A_FACT = 1e18
@@ -121,7 +122,7 @@ class Session:
         """Stop the controller until it is asked again, and let go of whatever lock it holds: threads of a task could keep the device from
         everybody, from the judge itself too. Not where baselines may still be compiled, which it looks after."""
         if not self.settings.compiled:
-            self.resting = self._stop_controller()
+            self.resting = self._stop_controller(STOPPING_SECONDS)
 
     def _wake(self) -> None:
         """Continue it. One that is gone is noticed when it is asked."""
@@ -130,12 +131,15 @@ class Session:
             with suppress(SandboxError):
                 ProcessControl(self.sandboxes[0].control).thaw()
 
-    def _stop_controller(self) -> bool:
-        """Stop it, and take its locks from it. False: it is gone, or was ended since it could not be stopped."""
+    def _stop_controller(self, patience_s: float = 0.0) -> bool:
+        """Stop it, and take its locks from it. False: it is gone, or was ended since it could not be stopped. On a busy machine a thread may be
+        inside the kernel for longer than one attempt waits."""
         stopped = False
         if self.sandboxes:
+            control, deadline = ProcessControl(self.sandboxes[0].control), time.monotonic() + patience_s
             with suppress(SandboxError):
-                stopped = ProcessControl(self.sandboxes[0].control).freeze()
+                while not (stopped := control.freeze()) and time.monotonic() < deadline:
+                    pass
             if not stopped:
                 self.sandboxes[0].kill()
         for lease in self.leases:
