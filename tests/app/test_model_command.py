@@ -65,6 +65,7 @@ def called(*words: object) -> str:
     return result.output
 
 
+@pytest.mark.rotates
 def test_pack_show_unpack(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "out" / "own.difference"
     told = called("pack", run, "--out", file, "--step", 0.25, "--name", "lesson 1", "--note", "A stand-in.")

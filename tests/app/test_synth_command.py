@@ -44,6 +44,7 @@ def test_unmeasured_tasks_for_a_gpu_on_a_machine_without_one(tmp_path: Path) -> 
     assert len(loaded.tasks) == 12 and not loaded.problems
 
 
+@pytest.mark.rotates
 def test_staying_away_from_a_benchmark(tmp_path: Path) -> None:
     synth("filter=false", "--count", "8", "--seed", "3", "--out", str(tmp_path / "held-out"))
     told = synth(

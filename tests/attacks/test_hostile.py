@@ -70,6 +70,7 @@ def test_hostile_candidate(judge, hostile: Specimen, tmp_path: Path) -> None:
     assert_judge_is_well(judge)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", GENERATED)
 def test_text_that_is_no_candidate(judge, name: str) -> None:
     verdict = judge.judge(load_task("relu"), candidate_from(GENERATED[name], name=name), timeout=20)

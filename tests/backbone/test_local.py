@@ -30,6 +30,7 @@ def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[To
     return max(abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral", "gpt2"])
 def test_logprobs_are_those_of_a_teacher_forced_pass(kind: str) -> None:
     backbone = LocalBackbone(loaded(small_model(kind)), slots=4)
@@ -46,6 +47,7 @@ def test_logprobs_are_those_of_a_teacher_forced_pass(kind: str) -> None:
     closed(backbone)
 
 
+@pytest.mark.rotates
 def test_an_adapter_counts_and_its_dropout_does_not() -> None:
     model = with_lora(small_model())
     model.train()  # as a trainer leaves it
@@ -60,6 +62,7 @@ def test_an_adapter_counts_and_its_dropout_does_not() -> None:
     closed(backbone)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_a_seed_gives_the_same_answer_in_any_batch(kind: str) -> None:
     backbone = LocalBackbone(loaded(small_model(kind)), slots=5)

@@ -140,6 +140,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
         assert len(server.requests) >= 2
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     ("command", "says"),
     [

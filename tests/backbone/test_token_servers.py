@@ -71,6 +71,7 @@ def test_what_is_asked_and_what_comes_back() -> None:
         assert asked["stop_token_ids"] == list(word_tokenizer().ends) and asked["ignore_eos"]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("command", [error(500), error(503), page(502), break_off, body(drawn(finish="abort"))])
 def test_a_request_that_fails_goes_to_another_server_and_the_one_that_is_well_stays(command: Command) -> None:
     """Which of the two is asked first depends on the prompt: both fail once."""

@@ -106,6 +106,7 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda line: line.update(fields)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "edit, told",
     [
@@ -194,6 +195,7 @@ def bare(folder: Path) -> None:
     forged(ATTEMPTS, f'"candidate":"{line["candidate"]}"', '"candidate":""')(folder)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "edit, told",
     [
@@ -212,6 +214,7 @@ def test_forged_with_hashes_and_figures_that_agree(place: Path, edit: Callable[[
     assert found.refuted and any(told in reason for reason in found.reasons), found.reasons
 
 
+@pytest.mark.rotates
 def test_ends_without_a_number_are_open_and_can_be_drawn(place: Path) -> None:
     folder = judged(place).run.folder
     text = (folder / ATTEMPTS).read_text()
@@ -231,6 +234,7 @@ def test_a_record_without_kernels_says_that_nothing_was_compared(place: Path) ->
     assert found.whole and check(found.run.folder).conclusion == "nothing could be compared"
 
 
+@pytest.mark.rotates
 def test_a_task_whose_name_is_no_utf8_is_judged_and_drawn(place: Path) -> None:
     name = os.fsdecode(b"3_\xff.py")
     (place / "tasks" / "level1" / name).write_text(task_text("x + 3"))

@@ -107,6 +107,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: Bench
     assert any("it was same and is now incorrect" in reason for reason in found.reasons)
 
 
+@pytest.mark.rotates
 def test_on_another_device_only_correctness_is_compared(finished: BenchFinished, tmp_path: Path) -> None:
     moved = copied(finished, tmp_path / "moved")
     for name in (BENCH, LEADERBOARD):

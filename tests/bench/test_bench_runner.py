@@ -188,6 +188,7 @@ def test_strategies_fill_samples_and_turns(
     assert (finished.run.settings["samples"], finished.run.settings["turns"]) == (samples, turns)
 
 
+@pytest.mark.rotates
 def test_a_beam_of_copies_is_whole_with_fewer_kernels(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), again := FakeJudge())
     for _ in range(2):
@@ -196,6 +197,7 @@ def test_a_beam_of_copies_is_whole_with_fewer_kernels(tmp_path: Path, tasks: Pat
     assert again.judged == [] and finished.run.settings["turns"] == 12
 
 
+@pytest.mark.rotates
 def test_skills_are_noted_and_their_selection_is_paid_for(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), FakeJudge(), FakeJudge())
     bare = run(tmp_path / "bare", tasks, writing(), FAST).run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import choice_rl
+import pytest
 from choice_distil import is_held_out
 from choice_sweep import RESULTS, rows_of
 
@@ -14,6 +15,7 @@ from bottega.train.config import read_config
 SWEEP = Path(__file__).parents[2] / "benchmarks" / "choice_sweep_h200"
 
 
+@pytest.mark.rotates
 def test_tasks_to_learn_from_gain_by_a_choice_and_are_not_set_aside(tmp_path: Path) -> None:
     choice_rl.tasks(SWEEP, tmp_path)
     found = load_tasks([tmp_path / choice_rl.TASKS], size="gpu")

@@ -67,6 +67,7 @@ def drawn(*names: str, of: str = UNSEEN) -> Draw:
     return Draw(of, "task", "network", 1, TASK, tuple(TEXTS[name] for name in names))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_chosen_source_is_the_one_that_an_attempt_judges(tmp_path: Path, name: str) -> None:
     texts = [TEXTS[name], TEXTS["no code"], TEXTS["unknown"], TEXTS["network"]]
@@ -88,6 +89,7 @@ def test_rungs_add_one_thing_each() -> None:
     assert not planned(drawn("right", of="modules")).rungs
 
 
+@pytest.mark.rotates
 def test_an_answer_is_judged_for_the_ablation_where_a_rule_changes_it() -> None:
     assert planned(drawn("right")).waves[1] == set() and len(planned(drawn("right")).waves[0]) == 3
     assert planned(drawn("no code")).waves == (set(), set())

@@ -82,6 +82,7 @@ def test_every_strategy_gets_as_many_kernels(strategy: str) -> None:
     assert settings.samples * settings.kernels == 8
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("language", ["C++", "Triton"])
 def test_the_scripted_model_builds_on_what_it_is_shown(language: str) -> None:
     task = Message("user", load_task("builtin:swiglu", size="cpu").source)

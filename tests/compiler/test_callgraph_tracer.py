@@ -128,6 +128,7 @@ def test_a_forged_answer_is_about_nobody_else(tracer: CallGraphTracer) -> None:
     assert [traced(tracer, task(one)) for one in rows] == [told(one) for one in rows]
 
 
+@pytest.mark.rotates
 def test_an_answer_to_another_question_costs_the_sandbox(tracer: CallGraphTracer) -> None:
     """The sandbox's own process is out of the tasks' reach, so the test asks for it: a question is put by hand, and its answer is late."""
     traced(tracer, task(next(rows_of_another)))
@@ -145,6 +146,7 @@ def test_a_text_without_end_is_no_callgraph(tracer: CallGraphTracer) -> None:
     assert traced(tracer, Task("def (")) == ""
 
 
+@pytest.mark.rotates
 def test_threads_that_ask_at_once(tracer: CallGraphTracer) -> None:
     tasks = [next(rows_of_another) for _ in range(6)] * 2
     with ThreadPoolExecutor(12) as threads:

@@ -60,6 +60,7 @@ def test_a_name_that_the_task_has_is_the_tasks() -> None:
     assert set(sources(spelled.replace("nn.Linear(", "Linear("))) == {"captured"}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("source", [RESIDUAL, MIXED, MLP])
 def test_every_step_parses_and_the_graph_stands_around_the_same_layers(source: str) -> None:
     found = sources(source)

@@ -29,6 +29,7 @@ def test_a_large_product_of_fp32_is_ours() -> None:
     assert "own_product" in techniques(linear(128, 144, 160))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "given",
     [linear(127, 144, 160), linear(128, 112, 160), linear(128, 144, 112), linear(128, 136, 160), linear(128, 144, 136),
@@ -62,6 +63,7 @@ def test_a_product_alone_is_ours_whatever_its_size() -> None:
     assert all("tl.dot" in step.candidate.source for step in StepCompiler().build(alone, "triton").steps)
 
 
+@pytest.mark.rotates
 def test_convolutions_and_attention_may_be_ours_at_any_size() -> None:
     assert "own_convolution" in techniques(small("conv_tail"))
     assert "own_attention" in techniques(small("attention")) and "own_attention" in techniques(small("attention_by_hand"))

@@ -158,6 +158,7 @@ IN_PLACE = task(
 )
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("techniques", SETS)
 def test_no_kernel_loads_what_it_stores(techniques: frozenset[str]) -> None:
     """Of several warps one may load a row's number before another has stored it: on the H200 a fifth of the output was never written."""

@@ -245,6 +245,7 @@ def test_other_processes_make_the_same_examples_in_the_same_order(tmp_path: Path
     assert list(alone.lost) == list(together.lost)
 
 
+@pytest.mark.rotates
 def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
     tell(tmp_path, ("silu_chain",))
     with opened(tmp_path, OPEN) as job, ProcessMap(job, 1, 2) as workers:
@@ -281,6 +282,7 @@ def test_long_examples_are_left_out_and_counted(tmp_path: Path) -> None:
     assert card["left_out"][f"longer than {middle} tokens"] == len(everything) - len(kept) == outcome.made - len(kept)
 
 
+@pytest.mark.rotates
 def test_held_out_tasks_share_no_operators_with_training(tmp_path: Path) -> None:
     tell(tmp_path)
     divided = 0

@@ -75,6 +75,7 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
     assert "audited none" in (tmp_path / "card.md").read_text()
 
 
+@pytest.mark.rotates
 def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

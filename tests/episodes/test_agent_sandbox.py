@@ -30,6 +30,7 @@ def run(sandbox: AgentSandbox, program: str, seconds: float = 60.0, **files: str
     return found.output, found.changed
 
 
+@pytest.mark.rotates
 def test_a_kernel_is_built_and_checked(sandbox: AgentSandbox) -> None:
     assert "built and called" in run(sandbox, BUILD, kernel=kernel(1.0))[0]
     assert "close to the task's own result" in run(sandbox, CHECK, kernel=kernel(1.0))[0]

@@ -149,6 +149,7 @@ def diverse(messages: Sequence[Message], sampling: Sampling) -> str:
     return answer(kernel(speed, f"profile {bound} {1 + chance % 4}\n# seed {chance}"))
 
 
+@pytest.mark.rotates
 def test_every_operator_is_named_used_and_has_its_yield(tmp_path: Path) -> None:
     first = iter(range(9))
 

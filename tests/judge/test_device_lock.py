@@ -110,6 +110,7 @@ with alarm(float(sys.argv[1]), lease, patience=0.2), lease.shared():
 """
 
 
+@pytest.mark.rotates
 def test_a_task_that_never_opens_keeps_nobody_from_timing(hold, tmp_path: Path) -> None:
     """Five minutes of a task whose `get_inputs` hangs were five minutes of everybody on the machine."""
     with hung(tmp_path, 600) as task:

@@ -140,6 +140,7 @@ def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge
         other.kill()
 
 
+@pytest.mark.rotates
 def test_a_task_that_no_such_gpu_can_hold_is_refused_with_the_figures(admitting: Judge, gpu: PretendGpu) -> None:
     gpu.set(24_000_000_000, 0)
     verdict = admitting.judge(task(shape="4096, 393216"), candidate())

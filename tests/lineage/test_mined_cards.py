@@ -48,6 +48,7 @@ def test_what_the_order_of_steps_taught_is_in_the_cards(library: Library) -> Non
     assert all(card.relations.requires == ("threads",) for card in schedules)
 
 
+@pytest.mark.rotates
 def test_a_task_is_offered_its_cards_with_what_they_require_and_in_order(library: Library) -> None:
     found = offered(library, "logsumexp_rows", ARM)
     assert any(card.relations.requires for card in found)

@@ -32,6 +32,7 @@ def test_a_hog_is_ended_at_its_limit(sandboxes, entry, arguments):
     assert "its limit is 512 MiB" in ended.output
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "entry", ["hog_pipes", "hog_socket_pairs", "hog_waiting_connections", "hog_page_tables", "hog_mappings"]
 )
@@ -54,6 +55,7 @@ def test_descriptors_of_the_whole_tree_are_bounded(sandboxes):
     assert ended is not None and ended.reason == "memory" and "more than 20000 descriptors" in ended.output
 
 
+@pytest.mark.rotates
 def test_shared_pages_of_forked_processes_count_once(sandboxes):
     """Forty children of a torch process count some gigabytes of resident memory, and hold next to nothing."""
     seen, ended = sandboxes.run("fork_bomb", arguments={"linger": 1.0}, limits=Limits(memory_bytes=1024 * MIB, processes=40))
@@ -61,6 +63,7 @@ def test_shared_pages_of_forked_processes_count_once(sandboxes):
     assert 30 < seen["made"] < 40
 
 
+@pytest.mark.rotates
 def test_memory_lent_by_the_judge_does_not_count(sandboxes):
     size = 700 * MIB
     lent = os.memfd_create("lent")

@@ -133,6 +133,7 @@ def test_how_it_ended(sandboxes):
     assert ended.code == 1 and "no_such_entry" in ended.output
 
 
+@pytest.mark.rotates
 def test_a_flood_of_output_leaves_its_end(sandboxes):
     sandbox, said = sandboxes.start("flood", arguments={"bytes": 2 << 30})
     said.close()
@@ -147,6 +148,7 @@ def test_output_can_be_left_out(sandboxes):
     assert sandbox.wait(20).output == ""
 
 
+@pytest.mark.rotates
 def test_samples_name_the_file_that_did_the_work(sandboxes):
     reader, writer = os.pipe()
     sandbox, said = sandboxes.start("working_entries:busy_loop", fds=[reader], arguments={"n": 400_000_000})

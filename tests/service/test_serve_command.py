@@ -124,6 +124,7 @@ def test_the_verdict_is_the_command_lines_and_survives_the_servers_death(judge: 
     assert server.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.rotates
 def test_an_address_that_others_reach_needs_tokens(tmp_path: Path) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         with pytest.raises(UsageError, match="--token-file"):
@@ -167,6 +168,7 @@ def test_a_request_that_was_running_at_two_crashes_is_not_tried_again(tmp_path: 
         assert server.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.rotates
 def test_a_server_whose_output_nobody_reads_is_stopped_all_the_same(tmp_path: Path) -> None:
     server = Process(tmp_path, 0)
     assert server.process.stderr is not None

@@ -125,6 +125,7 @@ def test_a_card_without_a_gain_is_let_through_no_more_often_than_said(null: str,
     assert by_formula == pytest.approx(float(_peak(draws[0], np.array([mean]))[0]), rel=1e-6)
 
 
+@pytest.mark.rotates
 def test_what_is_let_through_is_told_by_the_bound() -> None:
     mean, chance = 0.6, np.random.default_rng(3)
     agreed = 0

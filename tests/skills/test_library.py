@@ -218,6 +218,7 @@ def test_two_writers_with_the_same_name_are_told_apart(tmp_path: Path) -> None:
         assert all(library.get(f"card_{part}").effect == f"As {number} has it." for part, number in won)
 
 
+@pytest.mark.rotates
 def test_writers_and_readers_at_once_see_whole_versions(tmp_path: Path) -> None:
     Library(tmp_path).close()
 

@@ -163,6 +163,7 @@ def test_an_attempt_that_fails_stops_the_proof_and_loses_nothing(library: Librar
     assert bench.attempts[: len(done)] == done and len(set(bench.attempts)) == len(bench.attempts), "an attempt was made twice"
 
 
+@pytest.mark.rotates
 def test_a_proof_stopped_among_its_second_figures_comes_to_the_same_end(tmp_path: Path) -> None:
     """A figure that did not hold must not make the rounds before it look weaker than they looked at the time."""
     ends = []
@@ -230,6 +231,7 @@ def test_a_killed_proof_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert decision.step == "admit"
 
 
+@pytest.mark.rotates
 def test_two_processes_that_prove_the_same_card_conclude_it_once(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         library.add(card())

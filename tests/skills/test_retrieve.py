@@ -103,6 +103,7 @@ def test_a_filter_for_what_there_is_not_is_refused(only: dict[str, str]) -> None
         Filter(**only)  # type: ignore[arg-type]
 
 
+@pytest.mark.rotates
 def test_the_last_card_that_passes_is_found_behind_many_that_do_not(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         better = "tiles cache " * 20 + "and more tiles in the cache."
@@ -139,6 +140,7 @@ def test_an_empty_query_finds_nothing(starter: Library) -> None:
     assert starter.search(Query()) == [] == starter.search(query_from_text("zzyzx qqqq"), only=Filter(EVERY_STATE))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
 def test_any_words_can_be_searched_for(starter: Library, text: str) -> None:
     hits = starter.search(query_from_text(text), 5, Filter(EVERY_STATE))

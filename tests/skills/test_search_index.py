@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from skill_cards import Child, admitted, card, in_children
+from waiting import until
 
 from bottega.core.skill import SkillState
 from bottega.skills.index import SearchIndex
@@ -127,6 +128,7 @@ def mended(whole: tuple[Path, list[Any]], tmp_path: Path, harmed: list[tuple[Pat
         assert len(said) == 1 and said[0] in expected, (path.name, harm)
 
 
+@pytest.mark.rotates
 def test_harm_to_any_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], tmp_path: Path) -> None:
     files, harms = files_of(whole[0]), list(HARM)
     assert len(files) >= 14
@@ -229,6 +231,7 @@ def test_where_no_index_can_be_written_one_in_memory_answers(tmp_path: Path) -> 
         library.index.rebuild()
 
 
+@pytest.mark.rotates
 def test_a_full_disk_does_not_stop_a_search(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         library.add_many(starter_cards()[:40])
@@ -259,11 +262,11 @@ def test_a_full_disk_does_not_stop_a_search(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_the_index_is_written_leaves_one_that_can_be_caught_up(tmp_path: Path) -> None:
-    chance = random.Random(4)
+    chance, folder = random.Random(4), tmp_path / "library"
 
     def churn(turn: int) -> Callable[[Say], None]:
         def run(say: Say) -> None:
-            library = Library(tmp_path)
+            library = Library(folder)
             for number in range(1000):
                 library.add(card(f"card_{turn}_{number}"))
                 if number % 4 == 3:
@@ -271,15 +274,17 @@ def test_a_kill_while_the_index_is_written_leaves_one_that_can_be_caught_up(tmp_
                 if number % 6 == 5:
                     library.index.rebuild()
                 found(library)
+                (tmp_path / f"begun_{turn}").touch()
 
         return run
 
     for turn in range(8):
         child = Child(churn(turn))
+        until((tmp_path / f"begun_{turn}").exists)
         time.sleep(chance.uniform(0.03, 0.25))
         child.kill()
         assert child.said() == []
-        with Library(tmp_path) as library:
+        with Library(folder) as library:
             cards = library.cards()
             assert found(library, k=1000) == {skill.name for skill in cards}
             admitted_only = library.search(query_from_text("cache tiles"), 1000, Filter((SkillState.RETIRED,)))
@@ -287,9 +292,10 @@ def test_a_kill_while_the_index_is_written_leaves_one_that_can_be_caught_up(tmp_
                 skill.name for skill in cards if skill.state is SkillState.RETIRED
             }
     assert len(cards) > 8
-    assert len([path for path in (tmp_path / "index").iterdir() if path.is_dir()]) <= 3
+    assert len([path for path in (folder / "index").iterdir() if path.is_dir()]) <= 3
 
 
+@pytest.mark.rotates
 def test_processes_that_bring_it_up_to_date_at_once_do_not_undo_each_other(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         library.add_many(card(f"first_{number}") for number in range(30))
@@ -313,6 +319,7 @@ def test_processes_that_bring_it_up_to_date_at_once_do_not_undo_each_other(tmp_p
         assert len(found(library)) == 62
 
 
+@pytest.mark.rotates
 def test_processes_without_an_index_at_once_all_answer(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         library.add_many(card(f"card_{number}") for number in range(40))

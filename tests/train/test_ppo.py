@@ -117,6 +117,7 @@ def test_a_critic_learns_what_its_targets_say(foreign: bool, monkeypatch: pytest
     )
 
 
+@pytest.mark.rotates
 def test_the_policy_waits_while_the_critic_is_trained_first(tmp_path: Path) -> None:
     given = [*SMALL, *EXACT, *PPO, "ablations.frozen_library=true", "rollout.summaries=0", "data.steps=2"]
     rl.train(toy_config(tmp_path, *given, "stages.critic=2"), tmp_path / "waits", inputs=toy_inputs(tmp_path))

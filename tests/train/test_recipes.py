@@ -37,6 +37,7 @@ def writes(folder: Path, step: int) -> list[Wrote]:
     return [event for event in read_events(folder / "steps" / f"{step:06}") if isinstance(event, Wrote)]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", sorted(TURNS))
 def test_a_recipe_runs_as_it_is(name: str, tmp_path: Path) -> None:
     toy_config(tmp_path)  # its library

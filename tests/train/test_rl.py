@@ -299,6 +299,7 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
     assert same(weights(run), weights(whole))
 
 
+@pytest.mark.rotates
 def test_with_a_reference_the_update_is_taken_all_the_same(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1", "loss.kl=0.1")
     rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path, Moody()))
@@ -384,6 +385,7 @@ def test_ablations_are_switches(
             assert library.counts()[SkillState.ADMITTED] == 4
 
 
+@pytest.mark.rotates
 def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1")
     rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))

@@ -62,6 +62,7 @@ def test_blocks_and_networks_are_made_of_the_catalogues_operators() -> None:
         assert set(choices.names(entry.operators)) <= set(CATALOGUE), entry.name
 
 
+@pytest.mark.rotates
 def test_every_network_runs() -> None:
     for number, entry in enumerate(NETWORKS):
         for device in ("cpu", "cuda"):

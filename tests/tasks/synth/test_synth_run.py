@@ -86,7 +86,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_written_can_be_read_as_tasks(tmp_path: Path) -> None:
-    run(plan(), tmp_path, ByIdentity())
+    run(plan(8), tmp_path, ByIdentity())
     loaded = load_tasks([tmp_path])
     assert not loaded.problems
     for task, row in zip(loaded.tasks, rows(tmp_path), strict=True):
@@ -158,6 +158,7 @@ def test_no_two_tasks_are_near_duplicates(tmp_path: Path) -> None:
     assert summary.dropped["duplicate"] > 0
 
 
+@pytest.mark.rotates
 def test_what_is_too_similar_is_dropped(tmp_path: Path) -> None:
     first = [made.task for (made, _), _ in zip(Series(plan()), range(6))]
     summary = run(plan(20, filtered=False), tmp_path, benchmark=Benchmark(first))
@@ -165,6 +166,7 @@ def test_what_is_too_similar_is_dropped(tmp_path: Path) -> None:
     assert not {task.id for task in first} & {row["task_id"] for row in rows(tmp_path)}
 
 
+@pytest.mark.rotates
 def test_an_examiner_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     class Stumbling(ByIdentity):
         def examine(self, task: Task) -> ExaminerReport:
@@ -179,6 +181,7 @@ def test_an_examiner_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     assert rows(tmp_path / "stumbling") == rows(tmp_path / "steady")
 
 
+@pytest.mark.rotates
 def test_a_machine_that_is_at_fault_stops_the_run_and_keeps_what_was_done(tmp_path: Path) -> None:
     class Dying(ByIdentity):
         def examine(self, task: Task) -> ExaminerReport:

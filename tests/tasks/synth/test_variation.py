@@ -58,6 +58,7 @@ def shape_of(source: str) -> tuple[int, ...]:
         return tuple(found["Model"](*found["get_init_inputs"]())(*found["get_inputs"]()).shape)
 
 
+@pytest.mark.rotates
 def test_every_variation_runs_gives_the_same_shape_and_is_another_task():
     for source in many():
         assert shape_of(source) == (4,)
@@ -77,6 +78,7 @@ def test_what_can_be_changed_is_changed_somewhere():
         assert word in together, word
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "kept",
     [
