@@ -26,7 +26,13 @@ WEAKER = Strength(extreme=False)
         (torch.zeros(4, 9, dtype=torch.int64), "fixed"),
         (torch.ones(4, 9, dtype=torch.bool), "fixed"),
         (torch.tensor([0, 5, 9, 9, 20]), "fixed"),
-        (torch.ones(64, 64, dtype=torch.bool).tril(), "fixed"),
+        (torch.ones(64, 64, dtype=torch.bool).tril(), "staircase"),
+        (torch.full((2, 1, 64, 64), float("-inf")).triu(1), "staircase"),
+        ((torch.arange(40) < torch.randint(1, 40, (8, 1))).long(), "staircase"),
+        (torch.ones(64, 64).tril(3).triu(-3), "fixed"),
+        (torch.linspace(0, 1, 513), "progression"),
+        (torch.arange(64.0).repeat(4, 1), "progression"),
+        (torch.rand(64).sort().values, "fixed"),
         ((torch.rand(64, 64) > 0.5).tril(), "fixed"),
         (torch.eye(64, dtype=torch.int64), "fixed"),
         (torch.nn.functional.one_hot(torch.randint(0, 10, (100,)), 10), "fixed"),
@@ -138,6 +144,34 @@ def test_parts_of_one_length_get_others_between_the_same_ends(variant: str, draw
     assert torch.equal(weaker, drawn)
 
 
+@pytest.mark.parametrize("drawn", [torch.linspace(0, 1, 513), torch.arange(64.0).repeat(3, 1) - 7])
+def test_a_grid_of_equal_steps_gets_others_between_the_same_ends(drawn: torch.Tensor) -> None:
+    apply_discrete(varied := drawn.clone(), "progression", "discrete", STRONGEST)
+    steps = varied.diff(dim=-1)
+    assert torch.equal(varied[..., [0, -1]], drawn[..., [0, -1]])
+    assert float(steps.min()) > 0 and float(steps.std()) > 0.1 * float(drawn.diff(dim=-1).mean())
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        torch.ones(64, 64, dtype=torch.bool).tril(),
+        torch.ones(2, 32, 32).triu(),
+        torch.full((64, 64), float("-inf")).triu(1),
+        torch.arange(40) < 11,
+    ],
+)
+def test_rows_of_a_mask_change_elsewhere_and_none_is_all_of_one_value(drawn: torch.Tensor) -> None:
+    seen = []
+    for _ in range(8):
+        apply_discrete(varied := drawn.clone(), "staircase", "discrete", STRONGEST)
+        assert discrete_structure(varied) == "staircase"
+        assert set(varied.unique().tolist()) == set(drawn.unique().tolist())
+        assert bool((varied[..., 0] != varied[..., -1]).all()) and bool((varied[..., 0] == varied.flatten()[0]).all())
+        seen.append(torch.equal(varied, drawn))
+    assert not all(seen)
+
+
 def drawn_twice(*inputs: object) -> InputSource:
     source = InputSource(lambda: [torch.randn(64), *inputs], "cpu")
     source.draw()
@@ -149,3 +183,6 @@ def test_where_parts_begin_is_left_alone_where_another_table_may_tell_the_same()
     begins = torch.arange(0, 64, 8)
     assert drawn_twice(begins).has_discrete
     assert not drawn_twice(begins, torch.arange(8).repeat_interleave(8)).has_discrete
+    causal = torch.ones(64, 64, dtype=torch.bool).tril()
+    assert drawn_twice(causal).has_discrete
+    assert not drawn_twice(causal, torch.arange(0, 64, 8)).has_discrete

@@ -1,7 +1,8 @@
 """The variants `discrete` and `uniform`: other integers, booleans and numbers of few values, for kernels that are right only on the usual ones.
 
 Only values that were drawn are used, and only along the axis on which they were: an index that is out of range ends a process on a GPU. What is
-sorted, symmetric, triangular, one-hot or the same in every draw is left alone: others rest on it. What was distinct stays distinct.
+sorted, symmetric, one-hot or the same in every draw is left alone: others rest on it; but not what anybody could guess without reading it: positions,
+parts of one length, grids of equal steps, causal masks. What was distinct stays distinct.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ COUNTING = (torch.int64, torch.int32)
 FEW_VALUES = 64
 FEWEST_BEGINNINGS = 4
 """Of an axis in whose progression anybody would see where parts begin."""
+GUESSABLE = ("progression", "staircase")
 LOOKED_AT = 1 << 20
+MOST_GUESSED = 1 << 24
+"""Elements of a mask or a grid that are looked at whole."""
 SHORT, PARTS = 16, 8
 """Shorter rows are taken along the first axis; and where there are fewer rows than parts, each row is taken as so many."""
 AS_DRAWN, LOWEST, HIGHEST, RISING, FALLING, ONE, MORE_LOW, MORE_HIGH = range(8)
@@ -30,8 +34,13 @@ MASKED_OF_8 = 1
 
 
 def discrete_structure(tensor: torch.Tensor) -> str:
-    """`repeating`, `distinct`, `consecutive` (positions), `progression` (where parts of one length begin), `constant` (lengths that are always
-    full, a mask of ones), or `fixed`."""
+    """`repeating`, `distinct`, `consecutive` (positions), `progression` (where parts of one length begin, a grid of equal steps), `staircase` (a mask
+    whose rows change once, as a causal one's do), `constant` (lengths that are always full, a mask of ones), or `fixed`."""
+    if _could_be_guessed(tensor):
+        if _is_staircase(tensor):
+            return "staircase"
+        if _is_even(tensor):
+            return "progression"
     if not tensor.numel() or (tensor.dtype not in INTEGERS and not _of_few_values(tensor)):
         return "fixed"
     integral = not tensor.is_floating_point()
@@ -60,9 +69,9 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
         if strength.extreme and not reorder_only:
             _vary_constant(tensor)
         return
-    if kind == "progression":
+    if kind in GUESSABLE:
         if strength.extreme and not reorder_only:
-            _vary_progression(tensor)
+            _vary_progression(tensor) if kind == "progression" else _vary_staircase(tensor)
         return
     rows = _rows_of(tensor)
     if kind == "consecutive":
@@ -94,9 +103,52 @@ def _step(tensor: torch.Tensor) -> int:
     return first if bool((steps == first).all()) else 0
 
 
+def _could_be_guessed(tensor: torch.Tensor) -> bool:
+    """Whether a mask or a grid of floats is looked for: not where the first row is none, as of most large tensors."""
+    if not tensor.dim() or tensor.shape[-1] < FEWEST_BEGINNINGS or not 0 < tensor.numel() <= MOST_GUESSED:
+        return False
+    row = tensor.reshape(-1, tensor.shape[-1])[0]
+    return tensor.dtype in INTEGERS or (
+        tensor.is_floating_point() and tensor.dtype.itemsize > 1 and (len(row.unique()) <= 2 or _is_even(row))
+    )
+
+
+def _is_even(tensor: torch.Tensor) -> bool:
+    """Whether all rows of a tensor of floats rise by the same step, as far as rounding lets them."""
+    if tensor.dtype not in (torch.float32, torch.float64) or tensor.shape[-1] < SHORT:
+        return False
+    steps = tensor.diff(dim=-1)
+    step = float(steps.flatten()[0])
+    within = max(1e-3 * step, 4 * torch.finfo(tensor.dtype).eps * float(tensor.abs().max()))
+    return step > 0 and within < 0.1 * step and bool(((steps - step).abs() <= within).all())
+
+
+def _is_staircase(tensor: torch.Tensor) -> bool:
+    """Whether there are two values, rows change once at most, all of them in the same direction, and some of them do."""
+    other = tensor != tensor.flatten()[0]
+    values = tensor[other]
+    if not values.numel() or not bool((values == values[0]).all()) or looks_normalised(tensor):
+        return False
+    begins, ends = other[..., 1:] & ~other[..., :-1], ~other[..., 1:] & other[..., :-1]
+    return bool(begins.any()) != bool(ends.any()) and int((begins | ends).sum(-1).max()) == 1
+
+
+def _vary_staircase(tensor: torch.Tensor) -> None:
+    """Each row changes elsewhere, and no row is all of one value: one that hides everything may have no answer."""
+    change = (tensor[..., 1:] != tensor[..., :-1]).flatten(0, -2) if tensor.dim() > 1 else (tensor[1:] != tensor[:-1])[None]
+    row = int(change.any(-1).nonzero()[0])
+    left, right = (tensor.reshape(-1, tensor.shape[-1])[row, end].clone() for end in (0, -1))
+    places = torch.randint(1, tensor.shape[-1], (*tensor.shape[:-1], 1), device=tensor.device)
+    tensor.copy_(torch.where(torch.arange(tensor.shape[-1], device=tensor.device) < places, left, right))
+
+
 def _vary_progression(tensor: torch.Tensor) -> None:
     """Parts get different lengths, none of them empty; all of them together begin and end where they did."""
     inner = tensor[..., 1:-1]
+    if tensor.is_floating_point():
+        step = float(tensor.diff(dim=-1).flatten()[0])
+        inner.add_(torch.rand(inner.shape, device=tensor.device, dtype=tensor.dtype), alpha=0.9 * step)
+        return
     inner.add_(torch.randint(0, _step(tensor), inner.shape, device=tensor.device).to(tensor.dtype))
 
 

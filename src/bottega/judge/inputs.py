@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from bottega.core.arguments import read_arguments
-from bottega.judge.discrete_variants import INTEGERS, apply_discrete, discrete_structure, varies_values
+from bottega.judge.discrete_variants import GUESSABLE, INTEGERS, apply_discrete, discrete_structure, varies_values
 from bottega.judge.input_variants import PIECE, SHRUNK, Strength, apply_variant, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import (
@@ -133,10 +133,10 @@ class InputSource:
         tables = [
             place
             for place, (tensor, kind) in enumerate(zip(drawn.tensors, self.discrete))
-            if tensor.dtype in INTEGERS and not varies_values(kind)
+            if (tensor.dtype in INTEGERS or kind in GUESSABLE) and not varies_values(kind)
         ]
         if len(tables) > 1:  # one may tell of the other: where parts begin, and to which part each row belongs
-            self.discrete = ["fixed" if kind == "progression" else kind for kind in self.discrete]
+            self.discrete = ["fixed" if kind in GUESSABLE else kind for kind in self.discrete]
 
     def _vary_discrete(self, drawn: InputSet) -> None:
         kinds, strength = self.discrete or [], self.strength(drawn.variant)
