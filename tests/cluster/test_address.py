@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from bottega.app.device_host import device_host
-from bottega.cluster.address import ClusterAddress
+from bottega.cluster.address import ClusterAddress, join
 from bottega.core.errors import UsageError
 
 
@@ -46,3 +48,48 @@ def test_without_ray_it_is_said_what_to_install() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == "UsageError --cluster needs Ray: pip install 'bottega[cluster]'", ran.stderr
+
+
+@dataclass
+class RecordedRay:
+    """Stands for Ray where one of `ray start` is there, or is not, or has died; `auto` would be anybody's."""
+
+    there: bool = False
+    dead: bool = False
+    begun: list[tuple[str | None, bool]] = field(default_factory=list)
+    """Address, and whether with memory of its own."""
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, address: str | None, object_store_memory: int | None = None, **_: object) -> None:
+        found = self.there or bool(os.environ.get("RAY_ADDRESS"))
+        if address is None and found and object_store_memory is not None:
+            raise ValueError("When connecting to an existing cluster, object_store_memory must not be provided.")
+        self.begun.append((address, object_store_memory is not None))
+        if address is None and found and self.dead:
+            raise ConnectionError("Failed to connect to Ray cluster")
+
+
+@pytest.mark.parametrize(
+    ("ray", "begun"),
+    [
+        (RecordedRay(), [(None, True)]),
+        (RecordedRay(there=True), [(None, False)]),
+        (RecordedRay(there=True, dead=True), [(None, False), ("local", True)]),
+    ],
+    ids=["none", "of ray start", "died"],
+)
+def test_auto_takes_the_cluster_of_ray_start_and_no_other_command_s(
+    ray: RecordedRay, begun: list[tuple[str | None, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bottega.cluster.address.imported", lambda: ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert join("auto") and ray.begun == begun
+
+
+def test_auto_does_not_judge_here_when_the_cluster_it_is_told_of_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bottega.cluster.address.imported", lambda: RecordedRay(dead=True))
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    with pytest.raises(UsageError, match="RAY_ADDRESS=head:6379"):
+        join("auto")

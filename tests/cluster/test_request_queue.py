@@ -107,3 +107,18 @@ def test_the_same_content_asked_by_two_judges_is_measured_for_each() -> None:
     one, other = (ClusterJudge(pool, "cpu", {"quick": True}) for _ in range(2))
     keys = [judge._verdict(TASK, candidate("x"), {}).key for judge in (one, one, other, other)]
     assert len(set(keys)) == 4, "else a judge that is closed, or cancels, ends the other's verdict too"
+
+
+def test_a_suspect_that_comes_back_for_another_reason_is_still_tried_alone() -> None:
+    """Another judge of the command was closed, or the machine was taken away: beside a neighbour it could be blamed for what that one did."""
+    (one,) = judges("x", lanes=2)
+    suspect, neighbour = request(), request()
+    queue = queue_of(suspect)
+    queue.assign([one])
+    assert queue.lost(suspect, one)
+    one = PlacedJudge("x", lanes=2)
+    for again in (*queue.drain(), neighbour):
+        queue.add(again)
+    assert queue.assign([one]) == [(one, suspect)]
+    ended(one, suspect)
+    assert queue.assign([one]) == [(one, neighbour)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from urllib.parse import parse_qsl
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import one_line
 
-NAMESPACE, LOCAL = "bottega", "local"
+NAMESPACE, LOCAL, NAMED = "bottega", "local", "RAY_ADDRESS"
 OBJECT_STORE_BYTES = 128 << 20
 """Of a cluster that is started here: only texts travel."""
 TOKEN_HINT = "One that asks for a token is joined with RAY_AUTH_MODE=token and its token on this machine"
@@ -52,21 +53,40 @@ def join(address: str) -> bool:
     ray = imported()
     if ray.is_initialized():
         return False
-    given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
-    alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    named = address not in ("auto", LOCAL) or (address == "auto" and bool(os.environ.get(NAMED)))
     try:
         with _signals_kept():
-            ray.init(address=address, **given, **(alone if address == LOCAL else {}))
+            _init(ray, address, named)
     except ConnectionError as error:
-        if address != "auto":
+        if named:
             raise UsageError(
-                f"--cluster {address}: no Ray cluster answers there: {one_line(str(error), 300)}. {TOKEN_HINT}"
+                f"--cluster {address}{_of_variable(address)}: no Ray cluster answers there: {one_line(str(error), 300)}. {TOKEN_HINT}"
             ) from None
-        with _signals_kept():
-            ray.init(address=LOCAL, **given, **alone)
+        with _signals_kept():  # the one of `ray start` has died
+            _init(ray, LOCAL, named)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
-        raise UsageError(f"--cluster {address}: cannot be joined: {one_line(str(error), 300)}") from None
+        raise UsageError(f"--cluster {address}{_of_variable(address)}: cannot be joined: {one_line(str(error), 300)}") from None
     return True
+
+
+def _init(ray: Any, address: str, named: bool) -> None:
+    """Ray's own `auto` takes any cluster that runs here, also one that another command has started for itself: its judges are taken, and it ends
+    with that command. No address means that of `ray start`, or a new one."""
+    given: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    alone = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    place = None if address == "auto" else address
+    if not named:
+        try:
+            ray.init(address=place, **given, **alone)
+            return
+        except ValueError:  # there is one, which has its memory already
+            if address == LOCAL:
+                raise
+    ray.init(address=place, **given)
+
+
+def _of_variable(address: str) -> str:
+    return f" ({NAMED}={os.environ[NAMED]})" if address == "auto" and os.environ.get(NAMED) else ""
 
 
 @contextmanager

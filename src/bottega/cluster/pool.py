@@ -30,8 +30,11 @@ WATCH_SECONDS = 1.0
 """How often it is seen which machines there are."""
 OPENING_SECONDS, MORE_SECONDS = 120.0, 20.0
 """How long the first judge may take to be ready, and then the others, before it is decided which make is judged on."""
+TOLD_SECONDS = 10.0
+"""After so long without a judge it is said what is waited for."""
 PATIENCE_SECONDS = 120.0
 """How long requests wait while the cluster has no judge at all."""
+HELD = "others may hold its devices, see `ray status`"
 FAILED_SECONDS = 10.0
 """Between two tries to start a judge that did not come up."""
 THREADS = 128
@@ -122,7 +125,7 @@ class ClusterPool:
     async def _open(self) -> None:
         begun = time.monotonic()
         self._spawn(self._watch())
-        waited_for_more = 0.0
+        waited_for_more, told = 0.0, False
         while True:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -132,9 +135,12 @@ class ClusterPool:
             waited_for_more = waited_for_more or (now if ready else 0.0)
             if ready and (len(ready) == len(self._judges) or now - waited_for_more > MORE_SECONDS):
                 break
+            if not ready and not told and now - begun > TOLD_SECONDS:
+                self._log(f"cluster: no judge on {self.kind} yet, waiting up to {OPENING_SECONDS:g} s; {HELD}")
+                told = True
             hopeless = not self._judges and self._failures >= 2 * max(1, len(self._failed))
             if hopeless or now - begun > OPENING_SECONDS:
-                why = self._last_failure or "others may hold its devices; see `ray status`"
+                why = self._last_failure or HELD
                 raise JudgeError(f"no judge of the cluster is ready on {self.kind} after {now - begun:.0f} s: {why}")
         self._choose(ready)
 

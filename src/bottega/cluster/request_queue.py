@@ -70,14 +70,18 @@ class RequestQueue:
         return sum(map(len, self._waiting.values())) + len(self._suspects)
 
     def add(self, request: ClusterRequest) -> None:
-        self._waiting.setdefault(request.task, deque()).append(request)
+        """One that was lost with a judge before is a suspect still, also where it comes back for another reason: it is done alone."""
+        if request.lost_at:
+            self._suspects.append(request)
+        else:
+            self._waiting.setdefault(request.task, deque()).append(request)
 
     def lost(self, request: ClusterRequest, judge: PlacedJudge) -> bool:
         """Its judge is gone. Whether it is tried once more; if not, it is to blame."""
         request.lost_at.append(judge.node)
         if len(request.lost_at) >= TRIES:
             return False
-        self._suspects.append(request)
+        self.add(request)
         return True
 
     def remove(self, request: ClusterRequest) -> bool:
