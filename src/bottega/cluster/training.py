@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,20 @@ from bottega.cluster.address import ClusterAddress, imported, join, leave
 from bottega.cluster.judges import ClusterDevices
 from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.episodes.journal import FILE
+from bottega.judge.device_host import kind_of
 from bottega.train.config import Stage
 from bottega.train.learner import follow
 from bottega.train.ranks import RankLostError, open_ranks
 from bottega.train.rl import RlFinished, train
-from bottega.train.rollout import open_inputs
+from bottega.train.rollout import judged_on, open_inputs
 from bottega.train.settings import Config
 from bottega.train.sft import SftFinished, sft
 
 RESTARTS = 3
 """How often a run goes on after a rank was lost."""
 LISTEN_S = 0.5
+ENDING_S = 60.0
+"""How long ranks may take to end after an error was told."""
 Finished = RlFinished | SftFinished
 
 
@@ -75,7 +78,9 @@ def train_on_cluster(
     fit = _trainer()
     joined = join(ClusterAddress.read(words).address)
     ray = imported()
+    working: threading.Thread | None = None
     try:
+        require_room(ray.nodes(), job)
         mailbox = ray.remote(Mailbox).options(num_cpus=0).remote()
         ended: list[BaseException | None] = []
         working = threading.Thread(
@@ -100,9 +105,36 @@ def train_on_cluster(
             working.join(LISTEN_S)
         working.join()
         return replace(found, folder=job.folder)
+    except BottegaError:
+        if working is not None:  # who still asks a Ray that is shut down is ended by it, before anything is said
+            working.join(ENDING_S)
+        raise
     finally:
         if joined:
             leave()
+
+
+def require_room(nodes: Sequence[dict[str, Any]], job: TrainingJob) -> None:
+    """Raises `UsageError` where the ranks, and for RL a judge beside them, have no room: Ray would wait for it without a word."""
+    device, resource, what = ("cuda", "GPU", "GPUs") if _on_gpus(job) else ("cpu", "CPU", "cores")
+    there = [int(node["Resources"].get(resource, 0)) for node in nodes if node["Alive"]]
+    judge = 0
+    if job.stage == "rl" and kind_of(judged_on(job.config, device)[1]) == device:
+        cores = 1 if device == "cuda" else ClusterAddress.read(job.judges).cores
+        judge = min((min(cores, each) for each in there if each), default=1)
+    if job.ranks + judge > sum(there):
+        beside = f", a judge beside them {judge}" if judge else ""
+        advice = (
+            "--cluster ADDRESS?cores=1 makes judges smaller" if judge > 1 else "torchrun's ranks share theirs with the judge"
+        )
+        none = "; without GPUs set model.device=cpu" if device == "cuda" and not sum(there) else ""
+        raise UsageError(
+            f"--ranks {job.ranks}: the cluster has {sum(there)} {what}, and a rank takes one{beside}{none or (f'; {advice}' if judge else '')}"
+        )
+
+
+def _on_gpus(job: TrainingJob) -> bool:
+    return job.config.model.device != "cpu"
 
 
 def _trainer() -> Callable[[TrainingJob, Any], BaseException | None]:
@@ -113,7 +145,7 @@ def _trainer() -> Callable[[TrainingJob, Any], BaseException | None]:
         raise UsageError("--ranks needs Ray Train: pip install 'ray[train]'; or start the ranks by torchrun") from None
 
     def fit(job: TrainingJob, mailbox: Any) -> BaseException | None:
-        gpus = job.config.model.device != "cpu"
+        gpus = _on_gpus(job)
         try:
             torch_api.TorchTrainer(
                 rank_main,

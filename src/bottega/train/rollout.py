@@ -29,7 +29,7 @@ from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.device_host import LOCAL, DeviceHost, kind_of
-from bottega.languages import default_language, use_language
+from bottega.languages import Language, default_language, use_language
 from bottega.tasks.load import LoadedTasks, load_tasks
 from bottega.train.rewards.selection import turn_rewards
 from bottega.train.rewards.verdict_reader import Reward, judged
@@ -67,8 +67,7 @@ class RlInputs:
 def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    language = use_language(rollout.language) if rollout.language else default_language(model_device)
-    judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
+    language, judge_device = judged_on(config, model_device)
     if host is not LOCAL:
         judge_device = kind_of(judge_device)  # which GPU of this machine the model has says nothing there
     found = _tasks("tasks", config.data.tasks, judge_device)
@@ -92,6 +91,13 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
             problems=tuple(problem.message for problem in (*found.problems, *validation.problems)),
             validation=validation.tasks,
         )
+
+
+def judged_on(config: Config, model_device: str) -> tuple[Language, str]:
+    """The language of a run's kernels, and the device that they are judged on."""
+    named = config.rollout.language
+    language = use_language(named) if named else default_language(model_device)
+    return language, config.rollout.judge_device or (model_device if language.on_gpu else "cpu")
 
 
 def _tasks(key: str, sources: Sequence[str], device: str) -> LoadedTasks:
