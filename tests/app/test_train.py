@@ -19,13 +19,15 @@ from typer.testing import CliRunner
 
 from bottega.app.report_command import app as report_app
 from bottega.app.report_curves import labels, smoothed
-from bottega.app.training_command import train_app
+from bottega.app.training_command import _settings, train_app
 from bottega.app.training_display import TrainingProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
+from bottega.train.config import read_config
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning
+from bottega.train.run_directory import RunDirectory
 from bottega.train.settings import Config
 
 SETTINGS = [
@@ -77,7 +79,7 @@ def test_a_run_is_trained_and_drawn(trained: Path) -> None:
         (["skills.least_rounds=99"], "must not be above rounds"),
         (["--preset", "one-cpu"], "no preset is called"),
         (["--resume"], "no run to resume"),
-        (["--resume", "--preset", "davinci"], "takes its settings from the run"),
+        (["--resume", "--preset", "davinci"], "no run to resume"),
         (["data.tasks=[\"nowhere.py\"]", "model.device=cpu"], "no such file"),
     ],
 )  # fmt: skip
@@ -198,3 +200,13 @@ def test_names_in_a_legend_are_without_what_they_share() -> None:
     assert labels(["dropped/coverage", "clipped_share"]) == ["dropped/coverage", "clipped_share"]
     assert labels(["write/reward", "select/count"]) == ["write/reward", "select/count"]
     assert labels(["turn1/reward"]) == ["turn1/reward"]
+
+
+def test_the_command_that_began_a_run_goes_on_with_it_as_it_is(tmp_path: Path) -> None:
+    """With its preset too: so torchrun starts the ranks again after one was lost, and so people do."""
+    config = read_config("rl", "laptop,kevin", None, ["data.steps=5"])
+    RunDirectory(tmp_path).begin("rl", config)
+    assert _settings("rl", tmp_path, "laptop,kevin", None, ["data.steps=5"], True) == config
+    assert _settings("rl", tmp_path, "laptop,kevin", None, ["data.steps=5", "checkpoint.every=3"], True).checkpoint.every == 3
+    with pytest.raises(UsageError, match=r"stays the same run: data\.steps cannot be changed"):
+        _settings("rl", tmp_path, "laptop,kevin", None, [], True)

@@ -25,6 +25,8 @@ class Misbehaving(ThreadingHTTPServer):
         self.lock = threading.Condition()
         self.over = threading.Event()
         self.healthy = True
+        self.started = 0
+        """When its process began, as its metrics tell it; 0 where they do not."""
 
     @property
     def url(self) -> str:
@@ -40,7 +42,14 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """For its health."""
+        """For its health, and for its metrics."""
+        if self.path == "/metrics" and self.server.started:
+            self.send(
+                200,
+                f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {self.server.started}\n",
+                "text/plain",
+            )
+            return
         self.send(200 if self.server.healthy else 503, "{}")
 
     def do_POST(self) -> None:

@@ -10,12 +10,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from misbehaving import Command, Handler, Misbehaving, body, break_off, error, misbehaving, page
+from misbehaving import Command, Handler, Misbehaving, body, break_off, error, hang, misbehaving, page
 from small_models import word_tokenizer
 
 pytest.importorskip("httpx")
 
-from bottega.backbone import token_servers
+from bottega.backbone import token_server, token_servers
 from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.reply import ContextError, GarbageError, NoServerError, UnreachableError
 from bottega.backbone.token_server import TokenServer, read_completion
@@ -102,6 +102,51 @@ def test_a_server_that_cannot_take_weights_draws_nothing() -> None:
         assert [len(server.requests) for server in servers] == [0, 4]
 
 
+@pytest.mark.parametrize("command", [page(), body(drawn(ids=(7,) * 9)), error(404, "no such model")])
+def test_a_server_that_sends_no_answers_draws_nothing_while_another_does(command: Command) -> None:
+    """It answers at once, so it is the least busy: it would get all requests, and spoil them."""
+    several = [TokenRequest((5, number), ASKED.sampling) for number in range(8)]
+    with serving([command] * 20, []) as (servers, pool, _):
+        assert all(found.output_ids == (7, 8) for found in complete(pool, *several))
+        assert not pool.servers[0].alive and pool.servers[1].alive
+        asked = len(servers[0].requests)
+        complete(pool, *several)
+        assert len(servers[0].requests) == asked
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_server_that_was_started_anew_is_given_the_weights_again(idle: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is well, and has the weights of the beginning: also where nobody asked it anything while it was away."""
+    monkeypatch.setattr(token_server, "RESTART_SECONDS", -1.0 if idle else 600.0)
+    with serving([body(drawn()), body(drawn()) if idle else break_off]) as ((server,), pool, transfer):
+        server.started = 1
+        pool.weights_changed(1)
+        complete(pool)
+        assert len(transfer.sent) == 2
+        server.started = 2
+        assert complete(pool)[0].policy_version == 1
+        assert len(transfer.sent) == 3 and transfer.sent[-1] == ([pool.servers[0]], 1)
+        complete(pool)
+        assert len(transfer.sent) == 3, "once is enough"
+
+
+def test_one_that_has_forgotten_its_adapter_is_given_it_again() -> None:
+    with serving([error(404, "no such model")]) as (_, pool, transfer):
+        assert complete(pool)[0].output_ids == (7, 8) and len(transfer.sent) == 2
+
+
+def test_a_server_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took the request, and says nothing any more: the time limit of an answer is far away."""
+    monkeypatch.setattr(token_servers, "WATCH_SECONDS", 0.05)
+    with serving([hang], [hang]) as (servers, pool, _):
+        servers[0].healthy = servers[1].healthy = False
+        with pytest.raises(BackboneError, match="neither a request nor for its health"):
+            complete(pool)
+        servers[0].healthy = True
+        pool.weights_changed(1)
+        assert complete(pool)[0].output_ids == (7, 8)
+
+
 def test_when_none_is_left_all_who_ask_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_servers, "PATIENCE", 0.2)
     with serving([error(500)] * 3) as ((server,), pool, _):
@@ -143,11 +188,16 @@ def test_a_call_that_is_cancelled_leaves_the_servers_as_they_were() -> None:
         (json.dumps(drawn(logprobs=None)), GarbageError, "without their log-probs"),
         (json.dumps(drawn(logprobs={"token_logprobs": [None, -1.0]})), GarbageError, "without their log-probs"),
         (json.dumps(drawn(ids=())), GarbageError, "without tokens"),
-        (json.dumps(drawn(logprobs={"token_logprobs": [math.nan, -1.0]})), GarbageError, "no numbers"),
+        (json.dumps(drawn(logprobs={"token_logprobs": [math.nan, -1.0]})), GarbageError, "that are none"),
+        (json.dumps(drawn(logprobs={"token_logprobs": [-math.inf, -1.0]})), GarbageError, "that are none"),
+        (json.dumps(drawn(logprobs={"token_logprobs": [0.5, -1.0]})), GarbageError, "that are none"),
+        (json.dumps(drawn(ids=range(5))), GarbageError, "5 tokens of at most 4"),
+        (json.dumps(drawn(ids=(3, 10))), GarbageError, "from 3 to 10"),
+        (json.dumps(drawn(ids=(-1, 3))), GarbageError, "from -1 to 3"),
         (json.dumps(drawn(finish="abort")), UnreachableError, "gave the answer up"),
     ],
 )
 def test_what_is_no_answer_is_told(text: str, kind: type[BackboneError], says: str) -> None:
-    found = read_completion(200, text, 0, "KEY")
+    found = read_completion(200, text, 0, "KEY", 4, 10)
     assert not isinstance(found, TokenCompletion)
     assert found.kind is kind and says in found.what

@@ -197,6 +197,5 @@ def _settings(
 
     if not resume:
         return read_config(stage, preset, config, overrides or ())
-    if preset or config:
-        raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
-    return resumed_config(stage, out, overrides or ())
+    said = read_config(stage, preset, config, overrides or ()) if preset or config else None
+    return resumed_config(stage, out, overrides or (), said)

@@ -21,6 +21,10 @@ class NoServerError(UnreachableError):
     """No server that draws answers is left: whoever needs answers must stop, and go on when there is one."""
 
 
+class ForgottenError(UnreachableError):
+    """The server does not know the model that it was given: it has been started anew since."""
+
+
 class RefusedError(BackboneError):
     """The model or its provider's filter declined to answer. The same question will be declined again."""
 

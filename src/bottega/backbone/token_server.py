@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +17,17 @@ from typing import Any
 import httpx
 
 from bottega.backbone.chat import StopReason, TokenCompletion, TokenRequest
-from bottega.backbone.reply import BROKEN_OFF, Failure, GarbageError, UnreachableError, excerpt, from_status
+from bottega.backbone.reply import BROKEN_OFF, Failure, ForgottenError, GarbageError, UnreachableError, excerpt, from_status
 from bottega.backbone.server import Endpoint, Key
 from bottega.core.errors import BackboneError
 
 CONTROL_TIMEOUT = 600.0
 """Seconds that a server may take to load weights."""
 HEALTH_TIMEOUT = 5.0
+RESTART_SECONDS = 5.0
+"""No server is back sooner after it was killed. One that was idle for longer is asked whether it is still the same process."""
+SURE = 0.01
+"""By so much a log-prob may be above 0, by rounding."""
 NO_IDS = "Only answers with their ids can be learned from: vLLM 0.26 and newer give them (return_token_ids, and log-probs)."
 
 
@@ -35,7 +41,14 @@ class TokenServer:
     alive: bool = True
     version: int = -1
     """Of its weights; -1 before it was given any."""
+    brought: int = 0
+    """How often it was given weights."""
     in_flight: int = 0
+    started: str = ""
+    """When its process began, by its own metrics, as it was last given weights; empty where it does not tell. One that is started anew has other
+    weights than it was given, and nothing else would show it."""
+    heard: float = 0.0
+    """When it last answered."""
     _key: Key = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +56,7 @@ class TokenServer:
         self._key = Endpoint(self.address, "any", self.key_variable).key()
 
     async def complete(
-        self, client: httpx.AsyncClient, request: TokenRequest, ends: Sequence[int], context: int
+        self, client: httpx.AsyncClient, request: TokenRequest, ends: Sequence[int], context: int, vocabulary: int | None = None
     ) -> TokenCompletion:
         """Raises `UnreachableError` where another server may do better, and another `BackboneError` where none will."""
         body = self._body(request, ends, context)
@@ -55,7 +68,11 @@ class TokenServer:
             raise UnreachableError(f"{self.address} cannot be reached or broke off ({excerpt(told)})") from None
         finally:
             self.in_flight -= 1
-        found = read_completion(response.status_code, self._key.cut_from(response.text), self.version, self.key_variable)
+        self.heard = time.monotonic()
+        if response.status_code == 404:
+            raise ForgottenError(f"{self.address} does not know {self.model}: it was started anew, or has no /v1/completions")
+        text = self._key.cut_from(response.text)
+        found = read_completion(response.status_code, text, self.version, self.key_variable, body["max_tokens"], vocabulary)
         if isinstance(found, Failure):
             raise found.kind(f"{self.address} {found.what}. {found.advice}")
         return found
@@ -67,7 +84,29 @@ class TokenServer:
             return False
         return response.status_code == 200
 
+    async def same(self, client: httpx.AsyncClient) -> bool:
+        """Whether it is well, and still the process that was given its weights."""
+        if not await self.healthy(client):
+            return False
+        try:
+            response = await client.get(f"{self.address}/metrics", headers=self._headers(), timeout=HEALTH_TIMEOUT)
+        except (httpx.HTTPError, OSError):
+            return True
+        return not self.started or start_of(response.text) in ("", self.started)
+
+    @property
+    def rested(self) -> bool:
+        """Whether it may have been started anew without anybody noticing."""
+        return self.in_flight == 0 and time.monotonic() - self.heard > RESTART_SECONDS
+
     # from any thread
+
+    def note_start(self) -> None:
+        try:
+            told = httpx.get(f"{self.address}/metrics", headers=self._headers(), timeout=HEALTH_TIMEOUT).text
+        except (httpx.HTTPError, OSError):
+            told = ""
+        self.started, self.heard = start_of(told), time.monotonic()
 
     def is_up(self) -> bool:
         try:
@@ -121,7 +160,15 @@ class TokenServer:
         return {**body, "stop": list(sampling.stop), "include_stop_str_in_output": True} if sampling.stop else body
 
 
-def read_completion(status: int, text: str, version: int, key_variable: str) -> TokenCompletion | Failure:
+def start_of(metrics: str) -> str:
+    """When a process began, out of its metrics as vLLM and SGLang tell them; empty where that is not among them."""
+    found = re.search(r"^process_start_time_seconds(?:\{[^}]*\})?[ \t]+(\S+)", metrics, re.M)
+    return found[1] if found else ""
+
+
+def read_completion(
+    status: int, text: str, version: int, key_variable: str, longest: int, vocabulary: int | None = None
+) -> TokenCompletion | Failure:
     """An answer, or what is wrong with it. `text` must be free of secrets: the beginning of it may be shown."""
     if status != 200:
         return from_status(status, text, key_variable)
@@ -135,8 +182,11 @@ def read_completion(status: int, text: str, version: int, key_variable: str) -> 
     ids, logprobs = choice.get("token_ids"), (choice.get("logprobs") or {}).get("token_logprobs")
     if not isinstance(ids, list) or not isinstance(logprobs, list) or len(ids) != len(logprobs) or not _numbers(ids, logprobs):
         return Failure(GarbageError, "sent an answer without the ids of its tokens, or without their log-probs", NO_IDS)
-    if not ids or any(math.isnan(value) for value in logprobs):
-        return Failure(GarbageError, "sent an answer without tokens, or with log-probs that are no numbers", "Look at its log.")
+    if not ids or not all(math.isfinite(value) and value <= SURE for value in logprobs):
+        return Failure(GarbageError, "sent an answer without tokens, or with log-probs that are none", "Look at its log.")
+    if len(ids) > longest or min(ids) < 0 or (vocabulary is not None and max(ids) >= vocabulary):
+        what = f"sent {len(ids)} tokens of at most {longest}, with ids from {min(ids)} to {max(ids)}"
+        return Failure(GarbageError, what, "It serves another model, or does not keep to max_tokens.")
     reason: StopReason = "length" if finish == "length" else "stop"
     return TokenCompletion(tuple(ids), tuple(map(float, logprobs)), reason, version)
 

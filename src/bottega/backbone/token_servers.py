@@ -1,8 +1,8 @@
 """Several token servers as one backbone: every request goes to one that has the newest weights, and from one that dies to another.
 
 Requests are sent on an event loop of their own, in a thread of their own, so that any number of callers' loops may ask. A server that does not
-answer for its health is left out until the next change of weights, or until no other is left; before it draws again it is given the weights that
-the others have. A request that has taken two servers with it is given up: it, not they, is likely at fault.
+answer for its health, was started anew, or sends what is no answer while others do better, is left out until the next change of weights, or until
+no other is left; before it draws again it is given the weights that the others have. A request that has taken two servers with it is given up: it, not they, is likely at fault.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 import httpx
 
 from bottega.backbone.chat import TokenCompletion, Tokenizer, TokenRequest
-from bottega.backbone.reply import NoServerError, UnreachableError
+from bottega.backbone.reply import ForgottenError, GarbageError, NoServerError, UnreachableError
 from bottega.backbone.token_server import TokenServer
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
@@ -27,6 +27,8 @@ TRIES = 3
 """Servers that one request is sent to in all, where they fail it."""
 LOSSES = 2
 """Servers that may be lost with one request."""
+WATCH_SECONDS = 30.0
+"""How often a server is asked for its health while it owes an answer; one that says nothing twice in a row hangs."""
 SPREAD = 8
 """Requests by which a server may be ahead of others to be given those whose prompts it likely has in its cache."""
 
@@ -42,15 +44,15 @@ class TokenServers:
 
     def __init__(
         self, name: str, tokenizer: HuggingFaceTokenizer, servers: Sequence[TokenServer], transfer: WeightTransfer,
-        *, timeout: float = 1800.0,
+        *, timeout: float = 1800.0, vocabulary: int | None = None,
     ) -> None:  # fmt: skip
-        """`timeout`: seconds without a byte of an answer."""
+        """`timeout`: seconds without a byte of an answer. `vocabulary`: ids that the model knows."""
         self.name, self.tokenizer, self.servers = name, tokenizer, list(servers)
         self._ends = tokenizer.ends
         self.policy_version = -1
         self.lost: list[str] = []
         """What became of servers, one line each."""
-        self._transfer, self._timeout, self._patience = transfer, timeout, PATIENCE
+        self._transfer, self._timeout, self._patience, self._vocabulary = transfer, timeout, PATIENCE, vocabulary
         self._gave_up = False
         """No server came back: nobody waits for one again before the weights change."""
         self._changing = threading.RLock()
@@ -79,7 +81,7 @@ class TokenServers:
         with self._changing:
             change()
             self.policy_version, self._gave_up = version, False
-            self._bring([server for server in self.servers if server.alive or server.is_up()])
+            self._bring([server for server in self.servers if server.is_up()])
             begun = time.monotonic()
             while not self._ready() and time.monotonic() - begun < self._patience:
                 time.sleep(1.0)
@@ -122,19 +124,43 @@ class TokenServers:
         failed: list[TokenServer] = []
         for _ in range(TRIES):
             server = await self._chosen(request, failed)
+            brought = server.brought
+            if server.rested and not await server.same(client):
+                self._lose(server, f"{server.address} was started anew, or is gone", brought)
+                continue
             try:
-                return await server.complete(client, request, self._ends, self.tokenizer.context)
+                return await self._answer(server, client, request)
+            except ForgottenError as error:
+                told, lost = str(error), True
             except UnreachableError as error:
                 told = str(error)
+                lost = server.alive and not await server.same(client)
+            except GarbageError as error:
+                if all(other is server for other in self._ready()):
+                    raise
+                told, lost = str(error), True
             failed.append(server)
-            if server.alive and not await server.healthy(client):
-                self._lose(server, told)
+            if lost:
+                self._lose(server, told, brought)
                 losses += 1
             if losses == LOSSES:
                 raise BackboneError(
                     f"{losses} servers were lost while they answered one request; it is not sent to more: {told}"
                 )
         raise UnreachableError(f"{TRIES} attempts at one answer failed: {told}")
+
+    async def _answer(self, server: TokenServer, client: httpx.AsyncClient, request: TokenRequest) -> TokenCompletion:
+        """Waits for as long as the server is well."""
+        work = asyncio.ensure_future(server.complete(client, request, self._ends, self.tokenizer.context, self._vocabulary))
+        silent = 0
+        try:
+            while not (await asyncio.wait({work}, timeout=WATCH_SECONDS))[0]:
+                silent = 0 if await server.healthy(client) else silent + 1
+                if silent == 2:
+                    raise UnreachableError(f"{server.address} does not answer, neither a request nor for its health")
+            return work.result()
+        finally:
+            work.cancel()
 
     async def _chosen(self, request: TokenRequest, failed: Sequence[TokenServer]) -> TokenServer:
         """One that has not failed the request, if there is one; of those the least busy."""
@@ -168,6 +194,9 @@ class TokenServers:
         return [server for server in self.servers if server.alive and server.version == self.policy_version >= 0]
 
     def _bring(self, servers: list[TokenServer]) -> None:
+        for server in servers:
+            server.note_start()
+            server.brought += 1
         failed = self._transfer.send(servers, self.policy_version) if servers else {}
         for server in servers:
             if server in failed:
@@ -175,7 +204,10 @@ class TokenServers:
             else:
                 server.alive, server.version = True, self.policy_version
 
-    def _lose(self, server: TokenServer, why: str) -> None:
+    def _lose(self, server: TokenServer, why: str, brought: int | None = None) -> None:
+        """`brought`: how often it had been given weights when it failed; if it was given some since, it is another's matter."""
+        if brought not in (None, server.brought):
+            return
         if server.alive:
             self.lost.append(why)
         server.alive, server.version = False, -1

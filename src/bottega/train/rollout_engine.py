@@ -21,10 +21,9 @@ from bottega.backbone.weights import plain_weights, save_config
 from bottega.core.errors import UsageError
 from bottega.train.learner import Learner
 from bottega.train.settings import Config
-from bottega.train.weight_transfer import AdapterTransfer, DiskTransfer, IpcTransfer, NcclTransfer
+from bottega.train.weight_transfer import AdapterTransfer, DiskTransfer, IpcTransfer, NcclTransfer, ServedModel
 
 if TYPE_CHECKING:
-    from bottega.backbone.token_server import TokenServer
     from bottega.backbone.token_servers import TokenServers, WeightTransfer
 
 WEIGHTS = "rollout_weights"
@@ -67,7 +66,10 @@ def _servers(config: Config, loaded: LoadedModel, learner: Learner, folder: Path
     except ImportError as missing:
         raise UsageError(f"answers from servers need {missing.name}: pip install 'bottega[server]'") from None
     servers = [TokenServer(address) for address in config.rollout.servers]
-    return TokenServers(loaded.name, loaded.tokenizer, servers, _transfer(config, learner, servers, folder))
+    transfer = _transfer(config, learner, folder)
+    return TokenServers(
+        loaded.name, loaded.tokenizer, servers, transfer, vocabulary=getattr(learner.shown.config, "vocab_size", None)
+    )
 
 
 def _in_process(config: Config, loaded: LoadedModel, learner: Learner, folder: Path) -> VllmBackbone:
@@ -86,14 +88,11 @@ def _weights(learner: Learner) -> Callable[[], Iterable[tuple[str, Tensor]]]:
     return lambda: plain_weights(learner.shown)
 
 
-def _transfer(config: Config, learner: Learner, servers: list[TokenServer], folder: Path) -> WeightTransfer:
+def _transfer(config: Config, learner: Learner, folder: Path) -> WeightTransfer:
     sync = config.rollout.sync or ("adapter" if config.model.lora or config.model.adapter else "nccl")
     dtype = learner.policy.dtype
-    if sync != "adapter":
-        for server in servers:
-            server.model = next(iter(server.models()), "")
     if sync == "adapter":
         return AdapterTransfer(lambda: learner.shown, folder)
     if sync == "disk":
-        return DiskTransfer(_weights(learner), dtype, folder)
-    return IpcTransfer(_weights(learner), dtype) if sync == "ipc" else NcclTransfer(_weights(learner), dtype)
+        return ServedModel(DiskTransfer(_weights(learner), dtype, folder))
+    return ServedModel(IpcTransfer(_weights(learner), dtype) if sync == "ipc" else NcclTransfer(_weights(learner), dtype))

@@ -100,8 +100,11 @@ def data_of(folder: Path) -> str:
     return str(_content(folder).get("data", ""))
 
 
-def resumed_config(stage: Stage, folder: Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings of the run in a folder. Overrides may change how it is logged, kept and spread over the machine."""
+def resumed_config(stage: Stage, folder: Path, overrides: Sequence[str] = (), said: Config | None = None) -> Config:
+    """The settings of the run in a folder. Overrides may change how it is logged, kept and spread over the machine.
+
+    `said`: all settings, where the command that began the run is given again, with its preset or file: they must be the run's own.
+    """
     content = _content(folder)
     if content.get("stage") != stage:
         raise UsageError(
@@ -111,7 +114,7 @@ def resumed_config(stage: Stage, folder: Path, overrides: Sequence[str] = ()) ->
         kept = checked(Config, content["config"], str(folder / CONFIG))
     except KeyError:
         raise UsageError(f"{folder / CONFIG}: holds no settings") from None
-    wanted = checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
+    wanted = said or checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
     refuse_without_effect(stage, overrides_of(Config, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:

@@ -33,6 +33,7 @@ from bottega.train.checkpoint import written_whole
 
 if TYPE_CHECKING:
     from bottega.backbone.token_server import TokenServer
+    from bottega.backbone.token_servers import WeightTransfer
 
 CHUNK_BYTES = 2**30
 """Of one update by IPC, which holds a copy in the dtype that is sent."""
@@ -77,6 +78,23 @@ class AdapterTransfer:
             server.asked("POST", "/v1/unload_lora_adapter", {"lora_name": old}, missing=True)
         server.asked("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(place.resolve())})
         server.model = name
+
+
+class ServedModel:
+    """Servers of one model, whose name there is asked for whenever they are given weights: some may be away when a run begins, or come back with
+    another name."""
+
+    def __init__(self, transfer: WeightTransfer) -> None:
+        self._transfer = transfer
+
+    def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+        failed = at_each(servers, self._name)
+        able = [each for each in servers if each not in failed]
+        return failed | (self._transfer.send(able, version) if able else {})
+
+    @staticmethod
+    def _name(server: TokenServer) -> None:
+        server.model = next(iter(server.models()), "")
 
 
 class DiskTransfer:
