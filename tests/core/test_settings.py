@@ -59,6 +59,7 @@ def test_words_are_toml_and_a_text_stays_a_text() -> None:
         ({"nmae": 1}, "mine: there is no setting nmae; did you mean name?"),
         ({"depth": 1}, "mine: there is no setting depth; did you mean inner.depth?"),
         ({"inner": {"colour": 1}}, "mine: there is no setting inner.colour; inner has depth"),
+        ({"inner": 3}, "mine: inner = 3: is a table; set inner.depth"),
         ({"inner": {"depth": 0}}, "mine: inner.depth = 0: Input should be greater than or equal to 1"),
         ({"sizes": ["x"]}, "mine: sizes = 'x': Input should be a valid integer"),
     ],

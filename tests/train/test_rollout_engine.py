@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,14 @@ from bottega.core.event import Wrote  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl, weight_transfer  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.weight_transfer import AdapterTransfer, NcclTransfer, address_towards, begin_update, free_port  # noqa: E402
+from bottega.train.weight_transfer import (  # noqa: E402
+    AdapterTransfer,
+    NcclTransfer,
+    ServedModel,
+    address_towards,
+    begin_update,
+    free_port,
+)
 
 SHORT = [
     "data.steps=3", "rollout.tasks=2", "rollout.updates=1", "rollout.summaries=3", "ablations.frozen_library=true", "checkpoint.every=1",
@@ -274,6 +282,31 @@ def test_adapters_of_two_sessions_have_names_of_their_own(tmp_path: Path) -> Non
         assert loaded == [server.model], "the one before it is gone"
         names.append(server.model)
     assert names[0] != names[1]
+
+
+def test_servers_that_are_away_when_a_run_begins_are_left_out_and_may_come_later() -> None:
+    """The name of the model is asked of those that are there; one that comes back may have another."""
+    there, away = TokenServer("http://there:8000"), TokenServer("http://away:8000")
+    names = {there: ["one"]}
+
+    def models(server: TokenServer) -> list[str]:
+        if server not in names:
+            raise BackboneError("cannot be reached")
+        return names[server]
+
+    for server in (there, away):
+        server.models = partial(models, server)  # type: ignore[method-assign]
+    sent: list[list[TokenServer]] = []
+
+    class Sending:
+        def send(self, servers: Sequence[TokenServer], version: int) -> dict[TokenServer, str]:
+            sent.append(list(servers))
+            return {}
+
+    transfer = ServedModel(Sending())
+    assert transfer.send([there, away], 1) == {away: "cannot be reached"} and sent == [[there]] and there.model == "one"
+    names.update({there: ["two"], away: ["one"]})
+    assert transfer.send([there, away], 2) == {} and (there.model, away.model) == ("two", "one")
 
 
 @pytest.mark.parametrize(

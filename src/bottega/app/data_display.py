@@ -1,4 +1,4 @@
-"""How a cold start shows that it is alive: one line on standard error that is redrawn, where there is a terminal."""
+"""How a cold start shows that it is alive: one line on standard error that is redrawn, or a line now and then where there is no terminal."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from bottega.app.terminal import Terminal
+from bottega.app.terminal import Terminal, say
 from bottega.data.audit import Audit
 from bottega.data.judge_stage import Progress
 
 OFTEN_S = 0.2
+SELDOM_S = 30.0
+"""In the log of a batch system."""
 
 
 @contextmanager
 def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
     console = Terminal(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet:
         yield
+        return
+    if not console.is_terminal:
+        with _told(progress):
+            yield
         return
     columns = (
         TextColumn("tasks"),
@@ -44,6 +50,23 @@ def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
             yield
         finally:
             progress.changed = lambda: None
+
+
+@contextmanager
+def _told(progress: Progress) -> Iterator[None]:
+    said = time.monotonic()
+
+    def tell() -> None:
+        nonlocal said
+        if time.monotonic() - said >= SELDOM_S:
+            said = time.monotonic()
+            say(f"[{progress.tasks_done}/{progress.tasks} tasks] {words(progress)}", err=True)
+
+    progress.changed = tell
+    try:
+        yield
+    finally:
+        progress.changed = lambda: None
 
 
 def words(progress: Progress) -> str:

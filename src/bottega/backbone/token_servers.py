@@ -2,7 +2,8 @@
 
 Requests are sent on an event loop of their own, in a thread of their own, so that any number of callers' loops may ask. A server that does not
 answer for its health, was started anew, or sends what is no answer while others do better, is left out until the next change of weights, or until
-no other is left; before it draws again it is given the weights that the others have. A request that has taken two servers with it is given up: it, not they, is likely at fault.
+no other is left; before it draws again it is given the weights that the others have. A request that has taken two servers with it is given up: it,
+not they, is likely at fault.
 """
 
 from __future__ import annotations

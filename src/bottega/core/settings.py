@@ -190,7 +190,8 @@ def _messages(model: type[BaseModel], error: ValidationError, layers: Sequence[S
             field = _field_at(model, names)
             found[key] = (f"{written} must be given", [" ".join((field.description or "").split())])
             continue
-        reasons.append(each["msg"].removeprefix("Value error, "))
+        inside = [name for name in keys(model) if name.startswith(f"{key}.")] if each["type"] == "model_type" else []
+        reasons.append(f"is a table; set {', '.join(inside)}" if inside else each["msg"].removeprefix("Value error, "))
     return [f"{start}: {' or '.join(dict.fromkeys(reasons))}" for start, reasons in found.values()]
 
 
