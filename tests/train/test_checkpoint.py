@@ -45,6 +45,23 @@ def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     assert [other.step(number) for number in range(3, 6)] == expected
 
 
+@pytest.mark.parametrize("file", ["tensors/__0_0.distcp", "tensors/.metadata", "random.pt"])
+def test_a_checkpoint_with_other_bytes_is_passed_over(file: str, tmp_path: Path) -> None:
+    """As long as before, so that its size tells nothing; torch itself would go on with such weights."""
+    run, keeping = Run(), Checkpoints(tmp_path)
+    for step in (1, 2):
+        run.step(step)
+        keeping.save(step, run.learner, {})
+    damaged = tmp_path / "step-00000002" / file
+    content = bytearray(damaged.read_bytes())
+    for place in range(len(content) // 2, len(content) // 2 + 64):
+        content[place] ^= 0x5A
+    damaged.write_bytes(content)
+    saved = keeping.latest()
+    assert saved is not None and saved.step == 1 and "damaged" in keeping.passed_over[0]
+    keeping.load(saved, Run(seed=1).learner)
+
+
 def test_random_states_come_back() -> None:
     import numpy as np
 

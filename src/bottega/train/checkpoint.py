@@ -9,11 +9,13 @@ transformers' own format, adapters merged.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import random
 import re
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed.checkpoint as dcp
 
 from bottega.backbone.weights import bare, plain_weights, save_config
 from bottega.core.errors import TrainingError
@@ -150,7 +153,24 @@ def _read(folder: Path) -> Saved:
     for name, size in content["files"].items():
         if (folder / name).stat().st_size != size:
             raise ValueError(f"{name} is not whole")
+    _require_intact(folder)
     return Saved(folder, int(content["step"]), content["state"], int(content["bad_steps"]))
+
+
+def _require_intact(folder: Path) -> None:
+    """By the checksums that torch writes with every tensor and does not look at: it would go on with damaged weights. Raises `ValueError`."""
+    try:
+        places = dcp.FileSystemReader(folder / TENSORS).read_metadata().storage_data.values()
+        parts = [(folder / TENSORS / each.relative_path, each.offset, each.length) for each in places]
+        for path, offset, length in [*parts, (folder / RANDOM, 0, (folder / RANDOM).stat().st_size)]:
+            with open(path, "rb") as file:
+                file.seek(offset)
+                content = io.BytesIO(file.read(length))
+            with zipfile.ZipFile(content) as archive:
+                if archive.testzip() is not None:
+                    raise ValueError(f"{path.name} has other bytes than were written")
+    except Exception as error:  # pickle raises whatever the bytes happen to mean
+        raise ValueError(f"it is damaged ({type(error).__name__}: {str(error)[:200]})") from None
 
 
 def _require_room(folder: Path, needed: int) -> None:
