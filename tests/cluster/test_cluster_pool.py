@@ -14,6 +14,7 @@ from scripted_actor import OTHER, TASK, ScriptedActor, candidate
 from small_cluster import machine, ray_cluster
 from waiting import until
 
+from bottega.cluster import pool
 from bottega.cluster.judges import ClusterDevices
 from bottega.core.errors import JudgeError, UsageError
 from bottega.core.verdict import Outcome
@@ -93,6 +94,21 @@ def test_killed_judges_are_replaced(cluster: Any) -> None:
             os.kill(told[0], signal.SIGKILL)
             assert [request.done.result(60).diagnosis for request in asked] == [f"judge 1 {number}" for number in range(4)]
             until(lambda: len(host._pool("cpu").judges) == 2)
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_stuck_is_given_up(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process is there and its machine is well: Ray sees nothing, and its verdict never comes."""
+    monkeypatch.setattr(pool, "PING_SECONDS", 0.5)
+    monkeypatch.setattr(pool, "SILENT_SECONDS", 5.0)
+    log: list[str] = []
+    with devices(log) as host, host.judge("cpu") as judge:
+        stuck = judge.fitness(TASK)["pid"]
+        asked = [judge._sent(judge._verdict(TASK, candidate(f"judge 2 {number}"), {})) for number in range(4)]
+        os.kill(stuck, signal.SIGSTOP)
+        assert [request.done.result(90).diagnosis for request in asked] == [f"judge 2 {number}" for number in range(4)]
+        assert any("does not answer" in line for line in log)
+        until(lambda: not _alive(stuck))
 
 
 @pytest.mark.slow

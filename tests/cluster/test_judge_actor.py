@@ -9,6 +9,8 @@ from typing import Any
 from scripted_actor import ONE, TASK, ScriptedActor, candidate
 from waiting import until
 
+from bottega.cluster.judge_actor import JudgeActor
+from bottega.cluster.pool import RayJudge
 from bottega.cluster.request_queue import JudgeName
 from bottega.core.errors import TaskError
 from bottega.judge.cancellation import Cancelled
@@ -47,3 +49,11 @@ def test_cores_decide_how_many_verdicts_run_at_a_time() -> None:
     told = ScriptedActor("cpu", 8, 1).hello("auto")
     assert told["workers"] == told["lanes"] == 2 and told["device"] == "cpu"
     assert ScriptedActor("cpu", 1, 1).hello(3)["lanes"] == 3
+
+
+def test_a_machine_with_other_code_under_the_same_version_is_of_another_make() -> None:
+    told = JudgeActor("cpu", 1, 1).hello(1)
+    one, other = RayJudge("x", told=told), RayJudge("y", told={**told, "host": "y"})
+    assert one.identity == other.identity
+    other.told["code"] = "of another checkout"
+    assert one.identity != other.identity

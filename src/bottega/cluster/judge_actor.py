@@ -5,6 +5,7 @@ A request has a key of its content. One that comes again, because its answer was
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import threading
@@ -12,9 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import bottega
 from bottega.cluster.request_queue import JudgeName
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.judge.cancellation import Cancellation, Cancelled
@@ -70,6 +73,7 @@ class JudgeActor:
             "lanes": lane_count(self._workers, self._device),
             "fingerprint": fingerprint(self._device),
             "facts": device_facts(self._device).to_json(),
+            "code": code_digest(),
         }
 
     def do(self, key: str, method: str, judge: JudgeName, given: tuple[Any, ...], options: dict[str, Any]) -> ActorAnswer:
@@ -82,6 +86,9 @@ class JudgeActor:
         if known is None:
             answer.set_result(self._answer(key, method, judge, given, options))
         return answer.result()
+
+    def ping(self) -> None:
+        """Whether the process is alive: one that is stopped, or stuck in a driver, does not answer."""
 
     def cancel(self, key: str) -> None:
         """Ends what runs for this request; its answer is then that it was cancelled."""
@@ -120,6 +127,16 @@ class JudgeActor:
             if judge.id not in self._judges:
                 self._judges[judge.id] = Judge(self._device, workers=self._workers, **judge.defaults)
             return self._judges[judge.id]
+
+
+@cache
+def code_digest() -> str:
+    """Of this machine's Bottega: a checkout may have changed under the same version."""
+    root = Path(bottega.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _gpu() -> int:

@@ -35,6 +35,9 @@ TOLD_SECONDS = 10.0
 PATIENCE_SECONDS = 120.0
 """How long requests wait while the cluster has no judge at all."""
 HELD = "others may hold its devices, see `ray status`"
+PING_SECONDS, SILENT_SECONDS = 60.0, 300.0
+"""How often a judge at work is asked whether it is there, and after how long without an answer it is given up. Ray watches machines, and sees
+processes that ended; one that is stuck would be waited for without end."""
 FAILED_SECONDS = 10.0
 """Between two tries to start a judge that did not come up."""
 THREADS = 128
@@ -46,13 +49,15 @@ class RayJudge(PlacedJudge):
     actor: Any = None
     told: dict[str, Any] = field(default_factory=dict)
     """What it said of itself, once it was ready."""
+    pinged: float = 0.0
+    """When it was last asked whether it is there."""
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """What must be the same for verdicts to stand in one comparison; of a CPU, also how many cores there are."""
         found = self.told["fingerprint"]
         parts = [found.get(name) for name in ("bottega", *SAME_MACHINE) if name != "device"]
-        return (*parts, "" if found.get("gpu") else found.get("cores"))
+        return (*parts, "" if found.get("gpu") else found.get("cores"), self.told["code"])
 
 
 Place = tuple[str, int]
@@ -166,12 +171,24 @@ class ClusterPool:
         while True:
             with contextlib.suppress(Exception):  # a head that is away for a moment is asked again
                 self._place(await asyncio.to_thread(self._ray.nodes))
+            for place, judge in self._judges.items():
+                if judge.running and time.monotonic() - judge.pinged > PING_SECONDS:
+                    judge.pinged = time.monotonic()
+                    self._spawn(self._ping(place, judge))
             if any(judge.lanes for judge in self._judges.values()) or not len(self._queue):
                 self._last_seen = time.monotonic()
             elif time.monotonic() - self._last_seen > PATIENCE_SECONDS:
                 for request in self._queue.drain():
                     self._settle(request, JudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s"))
             await asyncio.sleep(WATCH_SECONDS)
+
+    async def _ping(self, place: Place, judge: RayJudge) -> None:
+        with contextlib.suppress(self._ray.exceptions.RayError):  # whoever waits for its verdicts sees that it is gone
+            try:
+                await asyncio.wait_for(self._answer(judge.actor.ping.remote()), SILENT_SECONDS)
+            except TimeoutError:
+                if self._judges.get(place) is judge:
+                    self._lose(place, judge, f"it does not answer for {SILENT_SECONDS:g} s")
 
     def _place(self, nodes: list[dict[str, Any]]) -> None:
         """Start judges where there is room for one and none is; forget those whose machine is gone."""
