@@ -135,6 +135,15 @@ def test_one_that_has_forgotten_its_adapter_is_given_it_again() -> None:
         assert complete(pool)[0].output_ids == (7, 8) and len(transfer.sent) == 2
 
 
+def test_a_server_that_missed_a_change_of_weights_is_given_them_when_no_other_is_left() -> None:
+    with serving([], [error(500)] * 3) as (servers, pool, transfer):
+        servers[0].healthy = False
+        pool.weights_changed(1)
+        servers[0].healthy, servers[1].healthy = True, False
+        assert complete(pool)[0].policy_version == 1
+        assert transfer.sent[-1] == ([pool.servers[0]], 1) and len(servers[0].requests) == 1
+
+
 def test_a_server_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took the request, and says nothing any more: the time limit of an answer is far away."""
     monkeypatch.setattr(token_servers, "WATCH_SECONDS", 0.05)

@@ -82,7 +82,11 @@ class TokenServers:
         with self._changing:
             change()
             self.policy_version, self._gave_up = version, False
-            self._bring([server for server in self.servers if server.is_up()])
+            up = [server for server in self.servers if server.is_up()]
+            for server in self.servers:
+                if server not in up:
+                    self._lose(server, f"{server.address} does not answer for its health")
+            self._bring(up)
             begun = time.monotonic()
             while not self._ready() and time.monotonic() - begun < self._patience:
                 time.sleep(1.0)
