@@ -152,6 +152,13 @@ def test_a_draft_returns_what_the_module_returns(name: str) -> None:
             torch.testing.assert_close(one.float(), other.float(), rtol=2e-5, atol=2e-5, equal_nan=True)
 
 
+@pytest.mark.parametrize("layer", ["nn.GRU(6, 9, 2, batch_first=True, bidirectional=True)", "nn.LSTM(6, 9, bias=False)"])
+def test_a_recurrent_layer_in_halves_walks_its_steps_in_fp32(layer: str) -> None:
+    source = module("self.r(x * 2)", "torch.randn(3, 5, 6).bfloat16()", init=f"self.r = {layer}.bfloat16()")
+    wanted, got = (torch.utils._pytree.tree_leaves(value) for value in _outputs(source, "halves", 0))
+    torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-2)
+
+
 def test_a_mask_of_numbers_alone_is_made_once() -> None:
     source = DraftCompiler().build(Task(MODULES["a_mask_made_in_forward"], "mask"), "cpp").steps[0].candidate.source
     constructor, forward = source.split("    def forward")
