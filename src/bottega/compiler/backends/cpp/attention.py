@@ -215,7 +215,7 @@ def _tiled(a: _Heads) -> list[str]:
         f"  float* {n['row']} = {n['scores']} + {u} * {n['span']};",
         *(indent(line, 1) for line in mask),
         f"  const float {n['top']} = {peak};",
-        f"  {n['sums']}[{u}] = {least}{total_of}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}] = exp_simd({n['row']}[{j}] - {n['top']}); }});",
+        f"  {n['sums']}[{u}] = {least}{total_of}({n['seen']}, [=](int64_t {j}) {{ return {score} = exp_simd({score} - {n['top']}); }});",
         *([f"  std::fill({n['row']} + {n['seen']}, {n['row']} + {n['last']}, 0.f);"] if kernel.causal else []),
         "}",
         f"for (int64_t {p} = 0; {p} < {n['value_panels']}; ++{p})",
