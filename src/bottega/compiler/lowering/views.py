@@ -100,11 +100,8 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
             return _diagonal(scope, x)
         case "unfold":
             dim, size, step = (scope.argument(name) for name in ("dimension", "size", "step"))
-            strides = (
-                *(stride * step if a == dim % rank else stride for a, stride in enumerate(view.strides)),
-                view.strides[dim],
-            )
-            return new(scope.spec()[0], strides, f".unfold({dim}, {size}, {step})")
+            steps = [stride * step if a == dim % rank else stride for a, stride in enumerate(view.strides)]
+            return new(scope.spec()[0], [*steps, view.strides[dim]], f".unfold({dim}, {size}, {step})")
     raise scope.refuse("is not understood")
 
 
