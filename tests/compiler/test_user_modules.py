@@ -116,6 +116,13 @@ MODULES = {
         "torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8), torch.ones(7, 7, dtype=torch.bool).tril(-1)",
         "x, y, m",
     ),
+    "taken_along_a_side_that_repeats": module(
+        "torch.take_along_dim(x * 2, y, 1)", "torch.randn(1, 7), torch.randint(0, 7, (5, 3))", "x, y"
+    ),
+    "a_cast_by_another_name": module("torch.renorm(x, 2, 0, 1.0)", "torch.ones(5, 16).half()"),
+    "a_product_in_another_order": module(
+        "torch.einsum('bij,bjk->kbi', x, y) * 2", "torch.randn(2, 3, 4), torch.randn(2, 4, 5)", "x, y"
+    ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 
