@@ -82,6 +82,47 @@ MODULES = {
     "rotated_in_another_order": module(
         "x * c + torch.cat((-x[..., 4:], x[..., :4]), -1) * c", "torch.randn(2, 5, 4, 8).transpose(1, 2), torch.randn(5, 8)", "x, c"
     ),
+    "options_that_torch_takes_apart": module(
+        "F.cross_entropy(x, y, weight=self.w, label_smoothing=0.2)",
+        "torch.randn(16, 9), torch.arange(16) % 9",
+        "x, y",
+        "self.register_buffer('w', torch.rand(9) + 0.5)",
+    ),
+    "places_of_a_maximum": module("[y * 2 for y in F.max_pool2d(x, 3, 2, return_indices=True)]", "torch.randn(2, 4, 9, 9)"),
+    "a_loss_that_repeats_a_side": module("F.mse_loss(x, y)", "torch.randn(5, 1), torch.randn(5, 7)", "x, y"),
+    "flips_and_repeats": module("x.flip(0, 1) * 2, x[:1].repeat(2, 1, 3) + 1, x.repeat_interleave(3, 0) - 1"),
+    "one_hot": module("F.one_hot(x, 7).float() @ self.w", "torch.randint(0, 7, (4, 5))", init="self.w = nn.Parameter(torch.randn(7, 3))"),
+    "shuffled_pixels": module("F.pixel_shuffle(x, 2) + 1, F.pixel_unshuffle(x, 3)", "torch.randn(2, 8, 6, 6)"),
+    "interleaved": module("torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * 2", "torch.randn(4, 36)"),
+    "windows_along_a_row": module("x.unfold(1, 5, 2).mean(-1) + 1"),
+    "bits_as_whole_numbers": module("(x * 2).view(torch.int32) + 1"),
+    "an_empty_rest": module("torch.cat((x * 2, x[:, 37:]), -1)"),
+    "a_number_where_a_mask_says": module("(lambda y: y.index_put((y > 0.4,), torch.tensor(0.4)) * 2)(x * 3)"),
+    "an_infinite_argument": module("torch.scatter(x * 2, 1, x.argmax(1, keepdim=True), -torch.inf).softmax(-1)"),
+    "padded_in_another_order": module(
+        "F.pad(x.transpose(1, 2).reshape(2, 9, 3, 4), (0, 0, 0, 0, 0, 2)) * 2", "torch.randn(2, 12, 9)"
+    ),
+    "one_key_and_many_values": module(
+        "F.scaled_dot_product_attention(q, k, v, enable_gqa=True)",
+        "torch.randn(2, 4, 7, 8), torch.randn(2, 1, 7, 8), torch.randn(2, 4, 7, 8)",
+        "q, k, v",
+    ),
+    "any_number_of_tensors": module(
+        "torch.stack([F.softplus(x) for x in xs]).mean(0) * w", "torch.randn(4, 6), torch.randn(4, 6), torch.randn(4, 6)", "*xs, w=2.0"
+    ),
+    "one_key": module("F.scaled_dot_product_attention(x, y, y)", "torch.randn(2, 4, 1, 8), torch.randn(2, 4, 1, 8)", "x, y"),
+    "queries_that_see_no_key": module(
+        "F.scaled_dot_product_attention(x, y, y, m)",
+        "torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8), torch.ones(7, 7, dtype=torch.bool).tril(-1)",
+        "x, y, m",
+    ),
+    "taken_along_a_side_that_repeats": module(
+        "torch.take_along_dim(x * 2, y, 1)", "torch.randn(1, 7), torch.randint(0, 7, (5, 3))", "x, y"
+    ),
+    "a_cast_by_another_name": module("torch.renorm(x, 2, 0, 1.0)", "torch.ones(5, 16).half()"),
+    "a_product_in_another_order": module(
+        "torch.einsum('bij,bjk->kbi', x, y) * 2", "torch.randn(2, 3, 4), torch.randn(2, 4, 5)", "x, y"
+    ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 
@@ -116,6 +157,13 @@ def test_a_draft_returns_what_the_module_returns(name: str) -> None:
         for one, other in zip(ours, theirs, strict=True):
             assert one.dtype == other.dtype
             torch.testing.assert_close(one.float(), other.float(), rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("layer", ["nn.GRU(6, 9, 2, batch_first=True, bidirectional=True)", "nn.LSTM(6, 9, bias=False)"])
+def test_a_recurrent_layer_in_halves_walks_its_steps_in_fp32(layer: str) -> None:
+    source = module("self.r(x * 2)", "torch.randn(3, 5, 6).bfloat16()", init=f"self.r = {layer}.bfloat16()")
+    wanted, got = (torch.utils._pytree.tree_leaves(value) for value in _outputs(source, "halves", 0))
+    torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-2)
 
 
 def test_a_mask_of_numbers_alone_is_made_once() -> None:

@@ -74,8 +74,6 @@ def frame_of(task: Task) -> Frame:
     tree, bound, model = read_model(task)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
     forward = methods["forward"]
-    if forward.args.vararg:
-        raise Refusal(f"{task.label}: forward takes any number of arguments")
     constructor = methods.get("__init__")
     kept = _called_methods(constructor, methods)
     texts = [_text(method) for method in ([constructor] if constructor else []) + kept]  # also takes super's arguments away
@@ -89,7 +87,8 @@ def frame_of(task: Task) -> Frame:
                 support.append(ast.unparse(_without_forward(statement)))
     arguments = forward.args
     arguments.args = arguments.args[1:]
-    for argument in [*arguments.args, *arguments.kwonlyargs]:
+    named = [*arguments.args, *([arguments.vararg] if arguments.vararg else []), *arguments.kwonlyargs]
+    for argument in named:
         argument.annotation = None
     return Frame(
         imports=tuple(imports),
@@ -99,7 +98,7 @@ def frame_of(task: Task) -> Frame:
         base=", ".join(ast.unparse(base) for base in model.bases),
         arguments=ast.unparse(arguments),
         opening="\n\n\n".join(ast.unparse(each) for each in tree.body if _provides(each)) if imports else "",
-        argument_names=tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)),
+        argument_names=tuple(argument.arg for argument in named),
     )
 
 

@@ -93,13 +93,32 @@ class LoweredTask:
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
-    """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
-    frame, graph = frame_of(task), trace(task, KNOWN)
+    """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it.
+
+    What is left to torch because of its options is taken apart, where torch knows how: what it consists of is ours more often than not.
+    """
+    whole = _lowered(task, KNOWN, with_library)
+    if not whole.lowered.unwritten:
+        return whole
+    try:
+        apart = _lowered(task, KNOWN - whole.lowered.unwritten, with_library)
+    except Refusal:
+        return whole
+    return apart if _torchs(apart) < _torchs(whole) else whole
+
+
+def _lowered(task: Task, known: frozenset[str], with_library: bool) -> LoweredTask:
+    frame, graph = frame_of(task), trace(task, known)
     callgraph = recorded(task.source, graph.evaluated)
     named = with_constants_made_once(_named(graph, frame, result_names(graph, callgraph)), INLINE)
     frame = replace(frame, unpacked=named.unpacked, kept=named.kept)
     calls = calls_by_result(callgraph) if with_library else None
     return LoweredTask(task, frame, lower(named, task.label, calls), cuts(callgraph))
+
+
+def _torchs(lowered: LoweredTask) -> int:
+    """How many operators have no kernel of ours."""
+    return sum(statement.kernel is None and not statement.pieces for statement in lowered.lowered.statements)
 
 
 RESERVED = (

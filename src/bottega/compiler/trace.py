@@ -352,8 +352,6 @@ def _places(model: nn.Module, given: Arguments) -> dict[str, str]:
     kinds = inspect.signature(model.forward).parameters
     named: dict[str, Any] = {}
     for name, value in bound.items():
-        if kinds[name].kind is inspect.Parameter.VAR_POSITIONAL and value:
-            raise Refusal("takes any number of arguments")
         if kinds[name].kind is inspect.Parameter.VAR_KEYWORD:
             named |= {f"{name}[{key!r}]": item for key, item in value.items()}
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ FUNCTIONAL = frozenset(
     (
         *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d"),
         *("max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
-        *("adaptive_avg_pool3d", "pixel_shuffle", "pixel_unshuffle", "pad"),
+        *("adaptive_avg_pool3d", "pad"),
     )
 )
 TORCH = frozenset(
@@ -42,9 +43,9 @@ TORCH = frozenset(
             "roll",
             "sort",
         ),
-        *("topk", "gather", "index_select", "logcumsumexp", "cdist", "repeat_interleave", "pixel_shuffle", "pixel_unshuffle"),
-        *("cross", "median", "kthvalue", "scatter", "scatter_add", "index_add", "bincount", "logcumsumexp", "channel_shuffle"),
-        *("argsort", "searchsorted", "bucketize", "one_hot", "tile", "rot90", "trace", "kron", "prod", "diag", "outer"),
+        *("topk", "gather", "index_select", "logcumsumexp", "cdist", "repeat_interleave"),
+        *("cross", "median", "kthvalue", "scatter", "scatter_add", "index_add", "bincount", "logcumsumexp"),
+        *("argsort", "searchsorted", "bucketize", "trace", "prod", "diag"),
         *("select_scatter", "slice_scatter", "masked_select", "bilinear", "embedding"),
     )
 )
@@ -111,10 +112,20 @@ def left_to_torch(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor |
 
 
 def own_overload(scope: LoweringScope, results: tuple[str, ...]) -> FunctionCall:
-    given = [(name, _argument(scope, value)) for name, value in scope.node.arguments.items()]
+    given = [(name, _tensor_or(scope, value)) for name, value in scope.node.arguments.items()]
     keywords = tuple((name, value) for name, value in given if name in scope.node.keywords and value is not None)
     arguments = tuple(value for name, value in given if name not in scope.node.keywords)
     return FunctionCall(f"torch.ops.{scope.node.target}", arguments, keywords, results, (scope.node.operator,))
+
+
+def _tensor_or(scope: LoweringScope, value: Any) -> Any:
+    """An argument of an overload, which takes no number for a tensor: one that `forward` makes of a number is made again."""
+    if not isinstance(value, Ref) or value.name not in scope.graph.numbers:
+        return _argument(scope, value)
+    number = _argument(scope, scope.graph.numbers[value.name])
+    text = number.text if isinstance(number, PythonText) else repr(number)
+    kind = scope.spec()[1] if scope.spec()[1] != "bool" else "float32"
+    return PythonText(f"torch.full((), {text}, dtype=torch.{kind}, device={scope.graph.inputs[0][0]}.device)")
 
 
 def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | None:
@@ -131,7 +142,7 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
     if operator == "constant_pad_nd":
         x = scope.operand("self")
         value = scope.argument("value") or 0
-        extra = () if value == 0 else (("value", value),)
+        extra = () if value == 0 else (("value", _argument(scope, value)),)
         return FunctionCall("F.pad", (x.view, scope.argument("pad")), extra, names, origin)
     if operator.startswith("upsample"):
         x, shape = scope.operand("self" if scope.argument("self") is not None else "input"), scope.spec()[0]
@@ -209,7 +220,7 @@ def _function(scope: LoweringScope, operator: str) -> str:
 def _argument(scope: LoweringScope, value: Any) -> Any:
     if isinstance(value, Ref):
         if value.name in scope.graph.numbers:
-            return scope.graph.numbers[value.name]
+            return _argument(scope, scope.graph.numbers[value.name])
         return scope.tensor(value).view
     if isinstance(value, tuple):
         return tuple(_argument(scope, item) for item in value)
@@ -217,6 +228,8 @@ def _argument(scope: LoweringScope, value: Any) -> Any:
         return PythonText(str(value))
     if isinstance(value, torch.device) and scope.graph.inputs:  # it was traced without one
         return PythonText(f"{scope.graph.inputs[0][0]}.device")
+    if isinstance(value, float) and not math.isfinite(value):
+        return PythonText(f"float('{value}')")
     if isinstance(value, bool | int | float | str | View) or value is None:
         return value
     raise scope.refuse(f"cannot write {value!r} down")

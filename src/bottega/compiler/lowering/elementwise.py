@@ -95,7 +95,7 @@ ARGUED = frozenset(
 )
 MADE = frozenset(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange", "scalar_tensor", "fill"))
 SAME = frozenset(("clone", "contiguous", "detach", "alias", "dropout", "alpha_dropout", "feature_dropout", "lift_fresh_copy"))
-CASTS = frozenset(("to", "_to_copy", "type_as"))
+CASTS = frozenset(("to", "_to_copy", "type_as", "convert_element_type"))
 
 OPERATORS = {"copy"} | SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
 
@@ -111,9 +111,10 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         source = scope.operand("src")
         same = (source.shape, source.dtype) == (shape, dtype)
         return source if same else scope.map(Cast(dtype, scope.load(scope.argument("src"), shape)), shape, dtype)
-    if operator in CASTS and scope.operand("self").dtype == dtype:
-        return scope.operand("self")
-    body = Cast(dtype, _x(scope)) if operator in CASTS else _body(scope, operator)
+    if operator in CASTS:
+        source = scope.operand("a" if operator == "convert_element_type" else "self")
+        return source if source.dtype == dtype else scope.map(Cast(dtype, Load(source.view, source.dtype)), shape, dtype)
+    body = _body(scope, operator)
     if not isinstance(body, Cast):
         body = _narrowed(body, scope, dtype)
     return scope.map(body, shape, dtype)

@@ -1,4 +1,5 @@
-"""Reading where an index says: embeddings, gathers and selections, as loads whose place is computed. So are rolls and nearest neighbours."""
+"""Reading where an index says: embeddings, gathers and selections, as loads whose place is computed. So are rolls, flips, repeats and nearest
+neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
 NEAREST = frozenset(f"upsample_nearest{rank}d" for rank in (1, 2, 3))
-OPERATORS = NEAREST | {"embedding", "gather", "index_select", "take_along_dim", "index", "_unsafe_index", "roll"}
+REPEATS = frozenset(("flip", "repeat", "repeat_interleave"))
+OPERATORS = NEAREST | REPEATS | {"embedding", "gather", "index_select", "index", "_unsafe_index", "roll", "one_hot"}
 
 
 def lower(scope: LoweringScope) -> LoweredTensor:
@@ -30,6 +32,11 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         return _rolled(scope)
     if operator in NEAREST:
         return _nearest(scope)
+    if operator in REPEATS:
+        return _repeated(scope)
+    if operator == "one_hot":
+        label = _at(scope.operand("self"), shape, tuple(range(len(shape) - 1)))
+        return scope.map(apply("where", apply("eq", label, Index(len(shape) - 1)), 1, 0), shape, dtype)
     x = scope.operand("self")
     dim = scope.argument("dim")
     dim = (0 if dim is None else dim) % len(x.shape)
@@ -37,7 +44,7 @@ def lower(scope: LoweringScope) -> LoweredTensor:
         where = scope.operand("index")
         index = _at(where, shape, (dim,))
     else:
-        where = scope.operand("index" if operator == "gather" else "indices")
+        where = scope.operand("index")
         index = Load(where.view.broadcast(shape), where.dtype)
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(x.view.strides))
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
@@ -77,6 +84,25 @@ def _rolled(scope: LoweringScope) -> LoweredTensor:
     return _moved(scope, x, found) if found else x
 
 
+def _repeated(scope: LoweringScope) -> LoweredTensor:
+    """Flips, and repeats of the whole or of each element, a number of times that is known."""
+    x, (shape, _) = scope.operand("self"), scope.spec()
+    if scope.node.operator == "flip":
+        dims = {dim % len(x.shape) for dim in scope.argument("dims")}
+        return _moved(scope, x, {dim: apply("sub", shape[dim] - 1, Index(dim)) for dim in sorted(dims) if shape[dim] > 1})
+    if scope.node.operator == "repeat":
+        missing = len(shape) - len(x.shape)
+        whole = View(x.view.buffer, (1,) * missing + x.shape, (0,) * missing + x.view.strides, x.view.offset, x.view.text)
+        sizes = enumerate(zip(whole.shape, shape))
+        found = {dim: apply("remainder", Index(dim), inside) for dim, (inside, outside) in sizes if 1 < inside < outside}
+        return _moved(scope, LoweredTensor(whole, x.dtype), found)
+    times, dim = scope.argument("repeats"), scope.argument("dim")
+    if not isinstance(times, int) or dim is None:
+        raise scope.refuse("as often as a tensor says")
+    dim %= len(x.shape)
+    return _moved(scope, x, {dim: apply("floor_divide", Index(dim), times)} if x.shape[dim] > 1 else {})
+
+
 def _nearest(scope: LoweringScope) -> LoweredTensor:
     """By whole factors, where torch's arithmetic in 32 bits finds the same neighbour."""
     x, (shape, _) = scope.operand("self"), scope.spec()
@@ -93,10 +119,11 @@ def _nearest(scope: LoweringScope) -> LoweredTensor:
 
 
 def _moved(scope: LoweringScope, x: LoweredTensor, found: Mapping[int, Expression]) -> LoweredTensor:
-    """Every element from elsewhere along some dimensions."""
+    """Every element from elsewhere along some dimensions; along those of one element it is that one."""
     shape, dtype = scope.spec()
-    strides = tuple(0 if axis in found else stride for axis, stride in enumerate(x.view.strides))
-    return scope.map(_flat(x, View(x.view.buffer, shape, strides, x.view.offset, x.view.text), found), shape, dtype)
+    strides = tuple(0 if axis in found or x.shape[axis] == 1 else stride for axis, stride in enumerate(x.view.strides))
+    row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
+    return scope.map(_flat(x, row, found) if found else Load(row, x.dtype), shape, dtype)
 
 
 def _flat(x: LoweredTensor, row: View, found: Mapping[int, Expression]) -> Gather:

@@ -5,23 +5,30 @@ Rotary embeddings are written that way: `cat((-b, a))` becomes one load and a si
 
 from __future__ import annotations
 
-from bottega.compiler.expression import Expression, Gather, Index, apply
+from bottega.compiler.expression import Expression, Gather, Index, Load, apply
 from bottega.compiler.kernel import Map, StoreOp
 from bottega.compiler.lowering.calls import call_of
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, squeezed, squeezed_body, squeezed_shape
 from bottega.compiler.sizes import marked
 from bottega.compiler.view import View
 
-OPERATORS = frozenset(("cat",))
+OPERATORS = frozenset(("cat", "stack"))
 MOST_PIECES = 2
 """Every piece is read for every element; with more of them torch's copies are less work."""
 
 
 def lower(scope: LoweringScope) -> LoweredTensor:
     shape, dtype = scope.spec()
-    pieces = [scope.tensor(piece) for piece in scope.argument("tensors")]
     dim = (scope.argument("dim") or 0) % len(shape)
-    if len(pieces) > MOST_PIECES or any(piece.dtype != dtype or len(piece.shape) != len(shape) for piece in pieces):
+    pieces = [scope.tensor(piece) for piece in scope.argument("tensors")]
+    if scope.node.operator == "stack":
+        pieces = [_as_one(piece, dim) for piece in pieces]
+    pieces = [piece for piece in pieces if 0 not in piece.shape]  # what a rotary embedding of the whole width leaves as it is
+    if (
+        not pieces
+        or len(pieces) > MOST_PIECES
+        or any(piece.dtype != dtype or len(piece.shape) != len(shape) for piece in pieces)
+    ):
         raise scope.refuse("of many tensors, or of several types")
     body: Expression | None = None
     start = shape[dim]
@@ -38,6 +45,13 @@ def lower(scope: LoweringScope) -> LoweredTensor:
     return LoweredTensor(whole, dtype)
 
 
+def _as_one(piece: LoweredTensor, dim: int) -> LoweredTensor:
+    """A piece of a stack, as one of a row of such pieces."""
+    view = piece.view
+    shape, strides = (*view.shape[:dim], 1, *view.shape[dim:]), (*view.strides[:dim], 0, *view.strides[dim:])
+    return LoweredTensor(View(view.buffer, shape, strides, view.offset, view.text), piece.dtype)
+
+
 def _within(piece: LoweredTensor, shape: tuple[int, ...], dim: int, start: int, alike: bool) -> Expression:
     """The piece's element at the place in the whole, or any other of its elements where the whole is read outside of it.
 
@@ -45,6 +59,8 @@ def _within(piece: LoweredTensor, shape: tuple[int, ...], dim: int, start: int, 
     """
     view = piece.view
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(view.strides))
+    if piece.shape[dim] == 1:
+        return Load(View(view.buffer, shape, strides, view.offset, view.text), piece.dtype)
     index: Expression = Index(dim) if start == 0 else apply("sub", Index(dim), start)
     if alike:
         index = apply("remainder", Index(dim), piece.shape[dim])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from bottega.compiler.expression import Expression, Gather, Load, Name, apply
 from bottega.compiler.lowering.elementwise import softplus
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
+from bottega.compiler.trace import refs
 from bottega.compiler.view import View
 
 NONE, MEAN = 0, 1
@@ -24,6 +27,7 @@ def lower(scope: LoweringScope) -> LoweredTensor:
     first = scope.operand(
         "input1" if operator == "margin_ranking_loss" else "input" if operator == "poisson_nll_loss" else "self"
     )
+    first = _wide(scope, first)
     reduction = int(scope.argument("reduction"))
     body = _element(scope, operator, first)
     if reduction == NONE:
@@ -32,6 +36,13 @@ def lower(scope: LoweringScope) -> LoweredTensor:
     total: Expression = Name("total")
     total = apply("div", total, scope.count(first, dims)) if reduction == MEAN else total
     return scope.rows(first.shape, dims, [("total", "sum", body)], total, None, scope.spec()[1])
+
+
+def _wide(scope: LoweringScope, first: LoweredTensor) -> LoweredTensor:
+    """Over all that is compared: torch warns where one side repeats along the other, but computes it."""
+    given = [scope.values.get(ref.name) for ref in refs(scope.node.arguments.values())]
+    shape = tuple(torch.broadcast_shapes(*(tensor.shape for tensor in given if isinstance(tensor, LoweredTensor))))
+    return first if shape == first.shape else LoweredTensor(first.view.broadcast(shape), first.dtype)
 
 
 def _element(scope: LoweringScope, operator: str, first: LoweredTensor) -> Expression:

@@ -49,6 +49,8 @@ class Lowered:
     """Buffers that are returned as tensors of their own, and not as an input that was changed."""
     layouts: Mapping[str, Shape] = field(default_factory=dict)
     """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
+    unwritten: frozenset[str] = frozenset()
+    """Operators that are known here, but not with the options that this module gives them: torch computes them."""
 
 
 def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
@@ -62,10 +64,7 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
         scope.node = node
         if node.operator == "getitem":
             several = scope.values[node.arguments["self"].name]
-            chosen = several[node.arguments["index"]] if isinstance(several, tuple) else several
-            if chosen is None:
-                raise scope.refuse("an output of a normalisation or pooling other than its first")
-            scope.values[node.name] = chosen
+            scope.values[node.name] = several[node.arguments["index"]] if isinstance(several, tuple) else several
         else:
             before = len(scope.statements)
             scope.values[node.name] = _lowered(scope, call_texts)
@@ -81,7 +80,8 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
     own = {value.name for _, value in graph.changed}
     others = (value for value in tree_leaves(graph.returned) if isinstance(value, Ref) and value.name not in own)
     apart = frozenset(scope.tensor(value).view.buffer for value in others)
-    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, apart, _layouts(scope, graph))
+    layouts = _layouts(scope, graph)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, names, changed, apart, layouts, frozenset(scope.unwritten))
 
 
 def _decisive(graph: Graph) -> frozenset[str]:
@@ -103,6 +103,8 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
             continue
         try:
             made: LoweredTensor | tuple[LoweredTensor | None, ...] = family.lower(scope)
+            if isinstance(made, tuple) and _wants_more(scope, made):
+                raise scope.refuse("an output of a normalisation or pooling other than its first")
             return made
         except Refusal as refusal:
             first = first or refusal
@@ -111,10 +113,22 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
     by_library = library_functions.lower(scope, call_texts) if call_texts is not None else None
     if by_library is not None:
         return by_library
+    scope.unwritten |= {operator} if first is not None else set()
     try:
         return calls.left_to_torch(scope)
     except Refusal as refusal:
         raise first or refusal from None
+
+
+def _wants_more(scope: LoweringScope, made: tuple[LoweredTensor | None, ...]) -> bool:
+    """Whether the module uses an output that was not made."""
+    name = scope.node.name
+    taken = [
+        node.arguments["index"]
+        for node in scope.graph.nodes
+        if node.operator == "getitem" and node.arguments["self"].name == name
+    ]
+    return any(made[place] is None for place in taken)
 
 
 def _is_complex(scope: LoweringScope) -> bool:

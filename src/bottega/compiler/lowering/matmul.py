@@ -251,10 +251,13 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
     queries, keys, width, value_width = query.shape[-2], key.shape[-2], query.shape[-1], value.shape[-1]
     given = scope.argument("scale")
     buffer = scope.fresh(shape, dtype)
-    shared = batch[-1] // key.shape[-3] if scope.argument("enable_gqa") else 1
+    groups = max(key.shape[-3], value.shape[-3]) if scope.argument("enable_gqa") else 1
+    if not {key.shape[-3], value.shape[-3]} <= {1, groups} and scope.argument("enable_gqa"):
+        raise scope.refuse("with keys and values in groups of their own")
+    shared = batch[-1] // groups if scope.argument("enable_gqa") else 1
     stored = marked(buffer)
     if shared > 1:  # heads as groups of those that share a key: the key repeats along a loop of its own
-        batch = (*batch[:-1], key.shape[-3], shared)
+        batch = (*batch[:-1], groups, shared)
         looks = [_grouped(query.view, shared), _lone(key.view), _lone(value.view)]
         hidden = None if mask is None else _grouped(mask.view.broadcast((*shape[:-2], queries, keys)), shared)
         stored = _grouped(stored, shared)
@@ -287,7 +290,7 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
         keywords.append(("is_causal", True))
     if given is not None:
         keywords.append(("scale", given))
-    if shared > 1:
+    if scope.argument("enable_gqa"):
         keywords.append(("enable_gqa", True))
     name = "F.scaled_dot_product_attention"
     call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords))

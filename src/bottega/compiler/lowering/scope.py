@@ -55,6 +55,8 @@ class LoweringScope:
     decisive: frozenset[str] = frozenset()
     """Nodes that a choice depends on, such as a router's: their results are rounded as torch rounds them, also inside a fused kernel, since
     near a tie the last bit decides."""
+    unwritten: set[str] = field(default_factory=set)
+    """Operators of the families that refused the options which this module gives them."""
 
     def refuse(self, reason: str) -> Refusal:
         return Refusal(f"{self.label}: {self.node.operator}: {reason}")

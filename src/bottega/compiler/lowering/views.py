@@ -37,7 +37,7 @@ OPERATORS = frozenset(
             "select",
         ),
         *("slice", "narrow", "split", "split_with_sizes", "chunk", "unbind", "tensor_split", "broadcast_to", "unsafe_split"),
-        *("unsafe_chunk", "ravel", "atleast_1d", "diagonal"),
+        *("unsafe_chunk", "ravel", "atleast_1d", "diagonal", "unfold"),
     )
 )
 
@@ -45,6 +45,8 @@ OPERATORS = frozenset(
 def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     view, rank = x.view, len(x.shape)
+    if any(spec is not None and spec.dtype != x.dtype for spec in scope.node.outputs):
+        raise scope.refuse("as bits of another type")
 
     def new(shape: Any, strides: Any, text: str, offset: int = 0, axes: Any = ()) -> LoweredTensor:
         return LoweredTensor(
@@ -96,6 +98,10 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
             return _pieces(scope, x, operator)
         case "diagonal":
             return _diagonal(scope, x)
+        case "unfold":
+            dim, size, step = (scope.argument(name) for name in ("dimension", "size", "step"))
+            steps = [stride * step if a == dim % rank else stride for a, stride in enumerate(view.strides)]
+            return new(scope.spec()[0], [*steps, view.strides[dim]], f".unfold({dim}, {size}, {step})")
     raise scope.refuse("is not understood")
 
 

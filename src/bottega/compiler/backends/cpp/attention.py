@@ -19,6 +19,8 @@ from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
 TILES = "query_tiles"
+LOWEST, LEAST = "-3e38f", "1e-30f"
+"""Of the largest score, and of the sum that is divided by: a row whose keys are all masked is zero, as torch has it."""
 
 
 class _Heads:
@@ -48,8 +50,8 @@ class _Heads:
         loops = [loop for loop in merged if loop.axes]
 
         def axis(loop: Loop, index: str, wishes: tuple[str, ...], views: list[View]) -> Axis:
-            if loop.size == 1:
-                return Axis(loop, "0", "1")
+            if loop.size == 1:  # one query is no loop; one key, or a width of one, is still written as one
+                return Axis(loop, "0" if index == "i" else function.fresh(index, f"{index}_at"), "1")
             return Axis(
                 loop,
                 function.fresh(index, f"{index}_at"),
@@ -125,7 +127,8 @@ def _plain(a: _Heads) -> list[str]:
         f"  {scores}[{j}] = {a.masked(f'{dot} * {a.scale}')};",
         f"  {top} = {scores}[{j}] > {top} ? {scores}[{j}] : {top};",
         "}",
-        f"{a.kind} {total} = 0;",
+        *([f"{top} = std::max<{a.kind}>({top}, {LOWEST});"] if a.mask else []),
+        f"{a.kind} {total} = {LEAST if a.mask else 0};",
         f"#pragma omp simd reduction(+ : {total})",
         f"{loop} {{",
         f"  {scores}[{j}] = {exp}({scores}[{j}] - {top});",
@@ -194,6 +197,9 @@ def _tiled(a: _Heads) -> list[str]:
     last = f"std::min({n['first']} + HIGH, {a.keys.size})" if kernel.causal else a.keys.size
     score = f"{n['row']}[{j}]"
     mask = [f"for (int64_t {j} = 0; {j} < {n['seen']}; ++{j}) {score} = {a.masked(score)};"] if a.mask else []
+    peak, least = f"{largest}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}]; }})", ""
+    if a.mask:
+        peak, least = f"std::max({peak}, {LOWEST})", f"{LEAST} + "
     clamped = f"std::min({n['first']} + {u}, {a.queries.size} - 1)"
     tile = [
         f"const int64_t {n['last']} = {last};",
@@ -208,8 +214,8 @@ def _tiled(a: _Heads) -> list[str]:
         f"  const int64_t {i} = {clamped}, {n['seen']} = {seen};",
         f"  float* {n['row']} = {n['scores']} + {u} * {n['span']};",
         *(indent(line, 1) for line in mask),
-        f"  const float {n['top']} = {largest}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}]; }});",
-        f"  {n['sums']}[{u}] = {total_of}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}] = exp_simd({n['row']}[{j}] - {n['top']}); }});",
+        f"  const float {n['top']} = {peak};",
+        f"  {n['sums']}[{u}] = {least}{total_of}({n['seen']}, [=](int64_t {j}) {{ return {score} = exp_simd({score} - {n['top']}); }});",
         *([f"  std::fill({n['row']} + {n['seen']}, {n['row']} + {n['last']}, 0.f);"] if kernel.causal else []),
         "}",
         f"for (int64_t {p} = 0; {p} < {n['value_panels']}; ++{p})",
