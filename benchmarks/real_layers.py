@@ -1,4 +1,4 @@
-"""Layers of installed packages at the shapes of real checkpoints, as tasks: bf16, random weights.
+"""Layers of installed packages at the shapes of real checkpoints, as tasks: bf16, random weights; and the built-in tasks beside them.
 
 Each is written as somebody would wrap it: the package's class, built with the checkpoint's configuration, and a `forward` that calls it. A laptop
 has the checkpoint's widths and few tokens; the small sizes give the same layer in a shape that Triton's interpreter runs on a CPU.
@@ -7,10 +7,13 @@ has the checkpoint's widths and few tokens; the small sizes give the same layer 
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from bottega.core.task import Task
+from bottega.tasks.builtin import builtin_files, load_builtin
 
 Sizes = dict[str, int]
 Size = Literal["full", "laptop", "small"]
@@ -82,6 +85,23 @@ class {name}(nn.Module):
     def forward(self, {", ".join(self.inputs)}):
         return {call}
 """
+
+
+@dataclass(frozen=True)
+class BuiltinTask:
+    """In the place of a layer: its sizes and types are its own."""
+
+    file: Path
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
+
+    def task(self, size: Size = "full") -> Task:
+        return load_builtin(self.file, "gpu" if size == "full" else "cpu")
+
+    def liger(self, size: Size = "full") -> str:
+        return ""
 
 
 DRAWN = """
@@ -268,3 +288,13 @@ def installed_layers() -> tuple[Layer, ...]:
     packages = {layer.package for layer in LAYERS}
     here = {package for package in packages if importlib.util.find_spec(package) is not None}
     return tuple(layer for layer in LAYERS if layer.package in here)
+
+
+def builtin_tasks() -> tuple[BuiltinTask, ...]:
+    """Those of all levels in turn, each level in its share, so that the first ones stand for all."""
+    files = builtin_files()
+    count, seen, place = Counter(file.parent for file in files), Counter[Path](), dict[Path, float]()
+    for file in files:
+        seen[file.parent] += 1
+        place[file] = (seen[file.parent] - 0.5) / count[file.parent]
+    return tuple(BuiltinTask(file) for file in sorted(files, key=place.__getitem__))

@@ -3,6 +3,7 @@ against eager, torch.compile and max-autotune, and beside Liger-Kernel where tha
 
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
+    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --tasks builtin --language cpp --size laptop --part 6
 
 All drafts are judged quickly against eager; then the best of each layer in full against all baselines, which takes minutes to compile. Layers last a
 tenth of a millisecond to two, so that a quick verdict's few rounds say little. A GPU may be lent for minutes. So drafts, quick verdicts and full
@@ -12,7 +13,8 @@ before, on a machine without a GPU:
     PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
 
-`--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--size laptop` takes few tokens.
+`--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--size laptop` takes few tokens. `--tasks builtin` takes the
+built-in tasks in the place of layers, all levels in turn; `--part 6` has full verdicts of six before the next six begin, so that a cut tells something.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from figure import Device, Workers, where
-from real_layers import Layer, Size, installed_layers
+from real_layers import BuiltinTask, Layer, Size, builtin_tasks, installed_layers
 
 from bottega.core.errors import BottegaError
 from bottega.core.verdict import BEST, Verdict
@@ -55,9 +57,11 @@ Language = Annotated[str, typer.Option(help="That the drafts are written in.")]
 Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at most.")]
 Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
 Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas; in this order.")]
-Dtype = Annotated[str, typer.Option(help="Of weights and inputs; laptops have float32.")]
+Dtype = Annotated[str, typer.Option(help="Of weights and inputs of layers; laptops have float32.")]
+Tasks = Annotated[Literal["layers", "builtin"], typer.Option(help="Layers of installed packages, or the built-in tasks.")]
 Shape = Annotated[Size, typer.Option(help="Of the checkpoint, with few tokens, or for an interpreter.")]
 Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
+Judged = Layer | BuiltinTask
 
 
 @app.command()
@@ -69,10 +73,11 @@ def write(
     only: Only = "",
     size: Shape = "full",
     dtype: Dtype = "bfloat16",
+    tasks: Tasks = "layers",
     processes: Processes = 12,
 ) -> None:
     """Write the drafts. Needs no GPU."""
-    _written(folder, _chosen(limit, only, dtype), language, drafts, size, processes)
+    _written(folder, _chosen(tasks, limit, only, dtype), language, drafts, size, processes)
 
 
 @app.command()
@@ -85,6 +90,8 @@ def run(
     only: Only = "",
     size: Shape = "full",
     dtype: Dtype = "bfloat16",
+    tasks: Tasks = "layers",
+    part: Annotated[int, typer.Option(min=0, help="Layers that come to full verdicts before the next begin; 0 for all.")] = 0,
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
     workers: Workers = 12,
     processes: Processes = 12,
@@ -93,17 +100,21 @@ def run(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
 ) -> None:
     """Write what drafts are missing, judge them quickly and the best of each layer in full, and print the table."""
-    end, layers = time.monotonic() + seconds, _chosen(limit, only, dtype)
+    end, layers = time.monotonic() + seconds, _chosen(tasks, limit, only, dtype)
     rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, size, processes)}
     cores = len(os.sched_getaffinity(0))
     every = {layer.name: _candidates(layer, rows[layer.name], drafts, size) for layer in layers}
-    with Judge(device, workers=min(workers, cores), quick=True, timeout=timeout) as judge:
-        _judge_all(judge, folder / SCREENED, layers, every, size, end)
-    best = {name: one for name in every if (one := _best(_rows(folder / SCREENED), name)) is not None}
-    chosen = {name: [each for each in every[name] if each[0] == best.get(name)] for name in every}
     names = parse_baselines(baselines)
-    with Judge(device, workers=min(compilers, cores), timeout=timeout, baselines=names) as judge:
-        _judge_all(judge, folder / VERDICTS, [layer for layer in layers if chosen[layer.name]], chosen, size, end)
+    for first in range(0, len(layers), part or len(layers)):
+        if time.monotonic() > end:
+            break
+        some = layers[first : first + (part or len(layers))]
+        with Judge(device, workers=min(workers, cores), quick=True, timeout=timeout) as judge:
+            _judge_all(judge, folder / SCREENED, some, every, size, end)
+        best = {layer.name: _best(_rows(folder / SCREENED), layer.name) for layer in some}
+        chosen = {name: [each for each in every[name] if each[0] == number] for name, number in best.items()}
+        with Judge(device, workers=min(compilers, cores), timeout=timeout, baselines=names) as judge:
+            _judge_all(judge, folder / VERDICTS, some, chosen, size, end)
     report(folder, device)
 
 
@@ -111,7 +122,7 @@ Numbered = tuple[int, dict[str, Any]]
 """A draft of a layer with its number; the peer's has -1."""
 
 
-def _candidates(layer: Layer, row: dict[str, Any], drafts: int, size: Size) -> list[Numbered]:
+def _candidates(layer: Judged, row: dict[str, Any], drafts: int, size: Size) -> list[Numbered]:
     peer = layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
     return [*enumerate(row["drafts"][:drafts]), *([(-1, {"technique": LIGER, "source": peer})] if peer else [])]
 
@@ -124,13 +135,13 @@ def _best(screened: Sequence[dict[str, Any]], layer: str) -> int | None:
 
 
 def _judge_all(
-    judge: Judge, path: Path, layers: Sequence[Layer], candidates: dict[str, list[Numbered]], size: Size, end: float
+    judge: Judge, path: Path, layers: Sequence[Judged], candidates: dict[str, list[Numbered]], size: Size, end: float
 ) -> None:
     """Layers side by side, each one's candidates one after the other. What is not ready in time is begun anew by the next call."""
     known = {(row["layer"], row["draft"]) for row in _rows(path)}
     begun, lock, cancellation = time.monotonic(), threading.Lock(), Cancellation()
 
-    def judged(layer: Layer) -> None:
+    def judged(layer: Judged) -> None:
         task = layer.task(size)
         for number, draft in candidates[layer.name]:
             if (layer.name, number) in known or time.monotonic() > end:
@@ -224,8 +235,8 @@ def _line(text: str) -> str:
     return next(iter(text.splitlines()), "")[:160].replace("|", "/")
 
 
-def _chosen(limit: int, only: str, dtype: str) -> list[Layer]:
-    every = [replace(layer, dtype=dtype) for layer in installed_layers()]
+def _chosen(tasks: str, limit: int, only: str, dtype: str) -> list[Judged]:
+    every: Sequence[Judged] = builtin_tasks() if tasks == "builtin" else [replace(one, dtype=dtype) for one in installed_layers()]
     words = [word for word in only.split(",") if word] or [""]
     layers = list({layer.name: layer for word in words for layer in every if word in layer.name}.values())
     count = min(limit or len(layers), len(layers))
@@ -233,7 +244,7 @@ def _chosen(limit: int, only: str, dtype: str) -> list[Layer]:
 
 
 def _written(
-    folder: Path, layers: Sequence[Layer], language: str, count: int, size: Size, processes: int
+    folder: Path, layers: Sequence[Judged], language: str, count: int, size: Size, processes: int
 ) -> list[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     known = {row["layer"]: row for row in _rows(folder / DRAFTS)}
@@ -242,7 +253,7 @@ def _written(
     async def every() -> None:
         free = asyncio.Semaphore(processes)
 
-        async def one(layer: Layer) -> None:
+        async def one(layer: Judged) -> None:
             async with free:
                 begun = time.monotonic()
                 made = await CompilerDrafts(timeout=120.0).drafts(layer.task(size), language, count)

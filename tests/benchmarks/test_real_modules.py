@@ -14,6 +14,7 @@ from real_modules import _best, _chosen, _judge_all, table
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.errors import TaskError
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.tasks.builtin import builtin_files
 
 
 def test_there_are_enough_layers_and_each_is_a_task_in_all_sizes() -> None:
@@ -65,9 +66,18 @@ def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
 
 def test_layers_come_in_the_order_of_their_names_and_each_once() -> None:
     pytest.importorskip("transformers")
-    assert [layer.name for layer in _chosen(0, "bert_output,t5_layer_norm,rms_norm,bert_output", "float32")] == [
+    assert [layer.name for layer in _chosen("layers", 0, "bert_output,t5_layer_norm,rms_norm,bert_output", "float32")] == [
         "bert_output", "t5_layer_norm", "llama_rms_norm", "gemma3_rms_norm",
     ]  # fmt: skip
+
+
+def test_the_first_built_in_tasks_are_of_all_levels_and_as_small_as_a_laptop_has_them() -> None:
+    tasks = _chosen("builtin", 0, "", "float32")
+    assert len({task.name for task in tasks}) == len(builtin_files())
+    first = [task.task("laptop") for task in tasks[:10]]
+    assert [task.level for task in first].count(1) in (4, 5) and {task.level for task in first} == {1, 2, 3}
+    assert all("size:cpu" in task.tags for task in first) and tasks[0].task("full").id != first[0].id
+    assert not tasks[0].liger("laptop")
 
 
 def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path) -> None:
