@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 import torch
+import torch.nn.functional as F
 from executed import executed
 from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
@@ -254,6 +255,53 @@ def test_extremes_of_all_signs_and_of_what_is_no_number(largest: bool) -> None:
     x[0], x[1], x[2] = x[0].abs(), -x[1].abs(), -float("inf")
     x[3], x[4, 5], x[5, 6], x[6, 7] = float("inf"), float("nan"), -float("nan"), -float("inf")
     torch.testing.assert_close(new(x), x.amax(-1) if largest else x.amin(-1), equal_nan=True)
+
+
+@pytest.mark.parametrize("columns", [12, 37])
+def test_the_largest_few_are_overwritten_where_they_are_found(columns: int) -> None:
+    """With a row in memory nothing is computed for each of them again, nor chosen by place."""
+    source = module("torch.topk(x * 2, 4)[0] + 0.5", f"torch.randn(9, {columns})")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert f"top_of<4, {columns}>(" in text and "smallest_of" not in text
+    x = torch.randn(9, columns)
+    x[0], x[1], x[2, 1:], x[3, 1] = 3.0, -float("inf"), -float("inf"), float("nan")
+    x[4, 1:3], x[5], x[6, 0] = -float("nan"), float("nan"), float("inf")
+    torch.testing.assert_close(
+        executed(text, "candidate").ModelNew()(x), torch.topk(x * 2, 4)[0] + 0.5, equal_nan=True, rtol=0, atol=0
+    )
+    _check(source.replace("x * 2", "x.double()"), ALL, 3)
+
+
+def test_what_is_kept_of_a_row_is_what_saves_most() -> None:
+    """Not the longest, which only the last two sweeps need: the exponential is then computed in all sweeps before. And no sum of two loads."""
+    body = "(x.exp() * y - x.exp().amax(-1, True)) / (x.exp() * y - x.exp().amax(-1, True)).abs().amax(-1, True)"
+    inputs = "torch.randn(9, 40), torch.randn(9, 40)"
+    written = []
+    for text in (body, "F.layer_norm(x + y, (40,))"):
+        lowered = lower_task(Task(module(text, inputs, "x, y"), "module"), with_library=False)
+        written.append(write(lowered.plan(ALL), lowered.frame, ALL).split('extern "C"')[1])
+    assert written[0].count("exp_simd(") == 1 and "= exp_simd(" in written[0]
+    assert "y[r * columns + c]" in written[1].split("#pragma omp simd")[-1]
+
+
+@pytest.mark.parametrize("chosen", ["x * 0.5 + y", "torch.where(y > 0, x, y * 2)"])
+def test_what_a_masked_element_is_computed_of_is_loaded_before_the_choice(chosen: str) -> None:
+    """Loaded behind it, a softmax over masked scores is no vector."""
+    source = module(f"({chosen}).masked_fill(m, -1e9).softmax(-1)", "torch.randn(9, 40), torch.randn(9, 40), torch.rand(9, 40) > 0.5", "x, y, m")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL).split("largest_of(columns")[1].split("});")[0]
+    assert all(f"= {name}[r * columns + c];" in text for name in "xy")
+    _check(source, ALL, 3)
+
+
+def test_a_rectifier_is_three_instructions_and_passes_on_what_is_no_number() -> None:
+    source = module("F.relu(x) + 1", "torch.randn(7)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "v < 0 ? 0 : v" not in text, "on an ARM seven instructions"
+    x = torch.tensor([float("nan"), -float("nan"), float("inf"), -float("inf"), -0.0, 2.0, -2.0])
+    torch.testing.assert_close(executed(text, "candidate").ModelNew()(x), F.relu(x) + 1, equal_nan=True)
 
 
 def test_the_window_of_a_pool_has_no_branches() -> None:

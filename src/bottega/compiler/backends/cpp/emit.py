@@ -42,15 +42,22 @@ Place = Callable[[View, tuple[tuple[int, str, int], ...]], str]
 
 
 def _always_there(body: Expression) -> Iterator[Load]:
-    """Elements that a mask chooses among. Loaded before the choice they are a vector; loaded after it they are a branch for each. Where the choice
-    is by place, the element need not exist."""
+    """Elements that a mask chooses among, or that what it chooses is computed of. Loaded before the choice they are a vector; loaded after it they
+    are a branch for each. Where the choice is by place, the element need not exist."""
     for node in walk(body):
-        if (
-            isinstance(node, Apply)
-            and node.function == "where"
-            and not any(isinstance(n, Index) for n in walk(node.arguments[0]))
-        ):
-            yield from (arm for arm in node.arguments[1:] if isinstance(arm, Load))
+        if isinstance(node, Apply) and node.function == "where" and not _by_place(node):
+            yield from (load for arm in node.arguments[1:] for load in _loaded(arm))
+
+
+def _by_place(choice: Apply) -> bool:
+    return any(isinstance(node, Index) for node in walk(choice.arguments[0]))
+
+
+def _loaded(node: Expression) -> Iterator[Load]:
+    if isinstance(node, Load):
+        yield node
+    elif not isinstance(node, Gather) and not (isinstance(node, Apply) and node.function == "where" and _by_place(node)):
+        yield from (load for child in children(node) for load in _loaded(child))
 
 
 class CppEmitter:
@@ -123,8 +130,8 @@ class CppEmitter:
             for node in walk(body):
                 if node in self.known or isinstance(node, Constant | Name | Index):
                     continue
-                shared = (uses[node] > 1 or node in chosen) and self._reachable(node, bodies)
-                if not shared and not (isinstance(node, Apply) and node is not body and len(self.text(node)) > _LONG):
+                long = isinstance(node, Apply) and node is not body and len(self.text(node)) > _LONG
+                if not (uses[node] > 1 or node in chosen or long) or not self._reachable(node, bodies):
                     continue
                 kind = self.kind(node)
                 text = self.text(node)

@@ -23,6 +23,13 @@ from bottega.compiler.expression import (
 from bottega.compiler.view import View
 
 
+SLOW, COMMON = 8, 1
+"""Steps of a polynomial or a division, and of anything else."""
+FEW_LOADS = 2
+"""Of a row that lies in the first cache; to store their sum and to load it again takes longer."""
+DIVIDING = frozenset(("div", "sqrt", "rsqrt", "reciprocal"))
+
+
 class RowCache:
     """What is costly and needed by several sweeps is computed in the first of them and kept: in the result, or in a row of scratch."""
 
@@ -52,26 +59,27 @@ class RowCache:
             self.node = None
 
     def _choice(self, emitter: CppEmitter) -> Expression | None:
+        """What saves most: its cost as often as a later sweep needs it. What is kept late is the longest, and was computed in all sweeps before."""
         bodies = [reduction.body for reduction in self.space.reductions]
         last = [store.body for store in self.space.element_stores]
         passes = [set(walk(body)) for body in bodies] + ([{n for b in last for n in walk(b)}] if last else [])
-        found: list[tuple[bool, int, Expression]] = []
+        found: list[tuple[bool, int, int, Expression]] = []
         for at, nodes in enumerate(passes):
             for node in nodes:
-                if (
-                    not isinstance(node, Apply)
-                    or fixed(node, self.space.reduced)
-                    or not any(node in other for other in passes[at + 1 :])
-                ):
+                again = sum(node in other for other in passes[at + 1 :])
+                if not isinstance(node, Apply) or fixed(node, self.space.reduced) or not again:
                     continue
                 parts = list(walk(node))
                 if not any(isinstance(part, Load | Gather) for part in parts) or not self._knowable(node, at):
                     continue
-                costly = any(isinstance(part, Apply) and part.function in COSTLY for part in parts)
-                moving = [part for part in parts if isinstance(part, Load | Gather) and not fixed(part, self.space.reduced)]
-                if (costly or len(moving) > 1) and self._kind(node, emitter) == "float":
-                    found.append((costly, len(parts), node))
-        return max(found, key=lambda item: item[:2])[2] if found else None
+                own = [part for part in parts if not fixed(part, self.space.reduced)]
+                costly, slow = (
+                    any(isinstance(part, Apply) and part.function in names for part in own) for names in (COSTLY, DIVIDING)
+                )
+                moving = [part for part in own if isinstance(part, Load | Gather)]
+                if (costly or slow or len(moving) > FEW_LOADS) and self._kind(node, emitter) == "float":
+                    found.append((costly, again * sum(map(_cost, own)), len(parts), node))
+        return max(found, key=lambda item: item[:3])[3] if found else None
 
     def _kind(self, node: Expression, emitter: CppEmitter) -> str:
         names = {reduction.name: ("", "float") for reduction in self.space.reductions}
@@ -113,3 +121,7 @@ class RowCache:
         size = self.space.names[COUNT][0].strip("()")
         memory = self.space.function.fresh("scratch", "memory")
         return [f"std::vector<float> {memory}({size});", f"float* {self.pointer} = {memory}.data();"]
+
+
+def _cost(node: Expression) -> int:
+    return (SLOW if node.function in COSTLY | DIVIDING else COMMON) if isinstance(node, Apply) else COMMON

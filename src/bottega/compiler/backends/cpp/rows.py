@@ -22,6 +22,7 @@ from bottega.compiler.backends.cpp.row_space import (
 )
 from bottega.compiler.backends.cpp.space import LoopSpace
 from bottega.compiler.backends.cpp.sweeps import first_of, sweep
+from bottega.compiler.backends.cpp.top import Top, joined_tops, write_top
 from bottega.compiler.expression import (
     Expression,
     Gather,
@@ -37,9 +38,15 @@ def write_along(space: RowSpace) -> list[str]:
     split = SPLIT in function.passes and space.rows <= FEW and space.length >= LONG and SIMD_REDUCTIONS in function.passes
     emitter = space.emitter()
     lines: list[str] = []
+    in_memory = SIMD_REDUCTIONS in function.passes and len(space.reduced) == 1 and not split
+    program = joined_tops(space.reductions) if in_memory else list(space.reductions)
+    space.reductions = tuple(one.first if isinstance(one, Top) else one for one in program)
     cache = RowCache(space, emitter) if ONCE in function.passes and not split else None
-    for reduction in space.reductions:
-        lines += _reduction(space, emitter, reduction, split, cache)
+    for one in program:
+        if isinstance(one, Top):
+            lines += write_top(space, emitter, one, cache)
+        else:
+            lines += _reduction(space, emitter, one, split, cache)
     lines += _row_results(space, emitter)
     lines += _elements(space, emitter, split, cache)
     if not space.kept:

@@ -69,6 +69,15 @@ _FIRST_OF = """template <class F> static inline int64_t first_of(int64_t count, 
   while (value(i) != best && !(best != best && value(i) != value(i))) ++i;
   return i;
 }"""
+TOP_OF = """// what was found is overwritten, so that the next is the largest of the others
+template <int many, int longest, class F> static inline void top_of(int64_t count, float* best, F value) {
+  float row[longest];
+  best[0] = largest_of(count, [&](int64_t i) { return row[i] = value(i); });
+  for (int k = 1; k < many; ++k) {
+    row[first_of(count, best[k - 1], [&](int64_t i) { return row[i]; })] = -INFINITY;
+    best[k] = largest_of(count, [&](int64_t i) { return row[i]; });
+  }
+}"""
 _ANY = """template <class F> static inline bool NAME(int64_t count, F value) {
   int found = START;
   #pragma omp PARALLELsimd reduction(SIGN : found)
