@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from torch.utils._pytree import tree_leaves, tree_map
 
 from bottega.compiler.bodies import loads, made, operands, read, rewritten
 from bottega.compiler.expression import Load, with_views
-from bottega.compiler.kernel import Kernel, Map
+from bottega.compiler.kernel import FunctionCall, Kernel, Map
 from bottega.compiler.view import Buffer, View
 
+IN_PLACE = re.compile(r"(torch\.ops\.aten\.(?:index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter))(\.\w+)")
+"""Calls that change some elements of a tensor: of the whole a copy is made, and copied back, where they are not done in place."""
 Changed = tuple[tuple[str, View], ...]
 
 
@@ -57,10 +60,22 @@ def _may_be_stored(kernels: list[Kernel], buffers: dict[str, Buffer], name: str,
     if source.strides or (source.shape, source.dtype) != (target.shape, target.dtype) or len(makers) != 1:
         return False
     kernel, later = kernels[makers[0]], kernels[makers[0] + 1 :]
-    if not isinstance(kernel, Map) or any(name in read(one) or result in _operands(one) for one in later):
+    if any(name in read(one) or result in _operands(one) for one in later):
+        return False
+    if isinstance(kernel, FunctionCall):
+        return _writes_in_place(kernel, source)
+    if not isinstance(kernel, Map):
         return False
     (stored,) = (store.view for store in kernel.stores if store.view.buffer == result)
     return all(isinstance(look, Load) and _place(look.view) == _place(stored) for look in loads(kernel, name))
+
+
+def _writes_in_place(call: FunctionCall, source: Buffer) -> bool:
+    """Whether torch has the call in a form that changes its first argument, and that is the whole input and nothing else of the call."""
+    first, others = call.arguments[0], (call.arguments[1:], call.keywords)
+    known = IN_PLACE.fullmatch(call.function) is not None and not call.text and len(call.results) == 1
+    whole = isinstance(first, View) and first.text == source.name == first.buffer and first.shape == source.shape
+    return known and whole and all(view.buffer != source.name for view in _leaves(others))
 
 
 def _operands(kernel: Kernel) -> set[str]:
@@ -79,6 +94,8 @@ def _renamed(kernel: Kernel, old: str, new: str) -> Kernel:
 
     fresh = rewritten(kernel, lambda body: with_views(body, other))
     assert fresh is not None
+    if isinstance(fresh, FunctionCall) and old in fresh.results:
+        return dataclasses.replace(fresh, function=IN_PLACE.sub(r"\1_\2", fresh.function), results=(new,))
     if not isinstance(fresh, Map):
         return fresh
     return dataclasses.replace(fresh, stores=tuple(dataclasses.replace(s, view=other(s.view)) for s in fresh.stores))

@@ -7,17 +7,20 @@ from collections.abc import Mapping
 
 import numpy
 
-from bottega.compiler.expression import Expression, Gather, Index, Load, apply
+from bottega.compiler.expression import Expression, Gather, Index, Load, Name, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
 NEAREST = frozenset(f"upsample_nearest{rank}d" for rank in (1, 2, 3))
 REPEATS = frozenset(("flip", "repeat", "repeat_interleave"))
-OPERATORS = NEAREST | REPEATS | {"embedding", "gather", "index_select", "index", "_unsafe_index", "roll", "one_hot"}
+BAGS = frozenset(("_embedding_bag", "_embedding_bag_forward_only"))
+OPERATORS = NEAREST | REPEATS | BAGS | {"embedding", "gather", "index_select", "index", "_unsafe_index", "roll", "one_hot"}
 
 
-def lower(scope: LoweringScope) -> LoweredTensor:
+def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator = scope.node.operator
+    if operator in BAGS:
+        return _bags(scope), None, None, None
     shape, dtype = scope.spec()
     if operator == "embedding":
         table, where = scope.operand("weight"), scope.operand("indices")
@@ -49,6 +52,30 @@ def lower(scope: LoweringScope) -> LoweredTensor:
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(x.view.strides))
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
     return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
+
+
+def _bags(scope: LoweringScope) -> LoweredTensor:
+    """Sums or means over rows of a table, where all bags have the same size: their places then lie as rows of a matrix."""
+    table, where = scope.operand("weight"), scope.operand("indices")
+    (bags, width), dtype = scope.spec()
+    size = where.shape[0] // max(bags, 1)
+    asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
+    if any(each["self"].name == scope.node.name and each["index"] for each in asked):
+        raise scope.refuse("more than the sums are asked for")
+    starts = next(node for node in scope.graph.nodes if node.name == scope.argument("offsets").name)
+    even = starts.operator == "arange" and (starts.arguments.get("start") or 0, starts.arguments.get("step") or 1) == (0, size)
+    plain = scope.argument("per_sample_weights") is None and not scope.argument("include_last_offset")
+    if not even or not plain or (scope.argument("padding_idx") or -1) >= 0 or scope.argument("mode") not in (None, 0, 1) or size < 1:
+        raise scope.refuse("bags of several sizes, weighted or padded ones, or their maxima")
+    space, (step,) = (bags, size, width), where.view.strides
+    row = View(table.view.buffer, space, (0, 0, table.view.strides[1]), table.view.offset, table.view.text)
+    index = Load(
+        View(where.view.buffer, space, (size * step, step, 0), where.view.offset, where.view.text),
+        where.dtype,
+    )
+    each = Gather(row, table.view.strides[0], table.shape[0], index, table.dtype)
+    result = apply("div", Name("total"), size) if scope.argument("mode") == 1 else Name("total")
+    return scope.rows(space, (1,), [("total", "sum", each)], result, None, dtype)
 
 
 def _indexed(scope: LoweringScope) -> LoweredTensor:

@@ -5,29 +5,41 @@ The plain loop would jump a whole row for each element and use four bytes of eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.loop_text import better, block, braced, collapse, heads, indent, nest, start_of
 from bottega.compiler.backends.cpp.map import fixed, grain, stores
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import ONCE, SPLIT, RowSpace, result_kind, spelled
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
-from bottega.compiler.expression import Apply, Expression, Name, children, walk
+from bottega.compiler.expression import Apply, Expression, Gather, Load, Name, children, walk
 from bottega.compiler.kernel import Reduction
 
 COLUMN_TILES = "column_tiles"
 TILE = 256
+AHEAD, LINE, NEAR = 8, 64, 65_536
+"""Rows of a table that are fetched ahead, bytes of a line, and of a table that lies in the first cache."""
 DEEP = 2048
 
 
 def lies_across(space: RowSpace) -> Axis | None:
     """The kept axis along which memory runs, where the row does not."""
-    bodies = [reduction.body for reduction in space.reductions]
-    views = [view for view in loads(bodies) if any(axis.step(view) for axis in space.reduced)]
+    nodes = [node for reduction in space.reductions for node in walk(reduction.body)]
+    chosen = [node for node in nodes if isinstance(node, Gather) and _moves_along(node.index, space.reduced)]
+    places = {view for node in chosen for view in loads([node.index])}
+    views = [view for view in loads([reduction.body for reduction in space.reductions]) if view not in places]
+    views = [view for view in views if any(axis.step(view) for axis in space.reduced) or any(view == one.view for one in chosen)]
     if not views or any(axis.step(view) == 1 for view in views for axis in space.reduced):
         return None
     found = [axis for axis in space.kept if all(axis.step(view) in (0, 1) for view in views)]
     found = [axis for axis in found if any(axis.step(view) == 1 for view in views)]
     return found[0] if found and found[0].length >= 8 else None
+
+
+def _moves_along(index: Expression, axes: list[Axis]) -> bool:
+    """Whether rows are chosen by what they hold: they then lie apart, however close their numbers are."""
+    return any(axis.step(view) for view in loads([index]) for axis in axes)
 
 
 def write_across(space: RowSpace, column: Axis) -> list[str]:
@@ -44,14 +56,14 @@ def write_across(space: RowSpace, column: Axis) -> list[str]:
     lane = f"{column.index} - {start}"
     loop = f"for (int64_t {column.index} = {start}; {column.index} < {end}; ++{column.index})"
     writer = _Tile(space, [*outer, column], inner, lane, loop, private)
-    lines = [f"const int64_t {end} = std::min<int64_t>({start} + {TILE}, {column.size});"]
+    lines = [f"const int64_t {end} = std::min<int64_t>({start} + {writer.width}, {column.size});"]
     for reduction in space.reductions:
         lines += writer.reduce(reduction)
     lines += writer.rows_out()
     lines += writer.elements_out()
     loops = [
         *heads(outer),
-        indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE})", len(outer)),
+        indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {writer.width})", len(outer)),
     ]
     threads = f"#pragma omp parallel for{collapse(len(loops))} schedule(static){grain(function, space.axes)}"
     return [*([] if private else [threads]), *braced(loops, lines)]
@@ -61,6 +73,8 @@ class _Tile:
     def __init__(self, space: RowSpace, kept: list[Axis], inner: Axis, lane: str, loop: str, private: bool) -> None:
         self.space, self.function = space, space.function
         self.inner, self.lane, self.loop, self.private = inner, lane, loop, private
+        self.width = min(TILE, inner.length)
+        self.fetched: set[Expression] = set()
         self.axes = [*kept, *space.reduced]
         self.place = LoopSpace(self.function, self.axes)
         indices = index_names(self.axes, space.rank)
@@ -85,11 +99,11 @@ class _Tile:
         function.release(statements)
         at = f"{name}[{self.lane}]"
         if operation == "sum":
-            lines.append(f"{wide} {name}[{TILE}] = {{}};")
+            lines.append(f"{wide} {name}[{self.width}] = {{}};")
             update = [*statements, f"{at} += {text};"]
         else:
             kept = kind if operation.startswith("arg") else wide
-            lines += [f"{kept} {best}[{TILE}];", f"std::fill({best}, {best} + {TILE}, {start_of(operation, kind)});"]
+            lines += [f"{kept} {best}[{self.width}];", f"std::fill({best}, {best} + {self.width}, {start_of(operation, kind)});"]
             if operation == "prod":
                 update = [*statements, f"{at} *= {text};"]
             elif operation in ("any", "all"):
@@ -98,7 +112,7 @@ class _Tile:
                 function.prelude.use(f"{operation}imum", kind)
                 update = [*statements, f"{at} = {operation}imum({at}, {text});"]
             else:
-                lines.append(f"int64_t {name}[{TILE}] = {{}};")
+                lines.append(f"int64_t {name}[{self.width}] = {{}};")
                 held, one, wins = f"{best}[{self.lane}]", function.fresh("candidate"), function.fresh("better")
                 update = [
                     *statements,
@@ -108,14 +122,33 @@ class _Tile:
                     f"{held} = {wins} ? {one} : {held};",
                 ]
                 function.taken -= {one, wins}
-        lines += self.sweep(update, f" reduction(+ : {name}[:{TILE}])" if self.private else "")
+        lines += self.sweep(update, f" reduction(+ : {name}[:{self.width}])" if self.private else "", self.fetched_ahead(body))
         self.space.names[reduction.name] = (at, result)
         return lines
 
-    def sweep(self, update: list[str], clause: str = "") -> list[str]:
+    def fetched_ahead(self, body: Expression) -> list[str]:
+        """Rows of a table that the next indices choose: no processor foresees them, and a sum waits for each."""
+        lines: list[str] = []
+        for node in walk(body):
+            if not isinstance(node, Gather) or not isinstance(node.index, Load) or node in self.fetched:
+                continue
+            table, where = self.function.buffer(node.view.buffer), node.index.view
+            bytes_each = 2 if node.dtype in ("bfloat16", "float16") else 4
+            dense = not where.offset and self.space.reduced[-1].step(where) == 1 and not self.inner.step(where)
+            if not dense or self.inner.step(node.view) != 1 or table.size * bytes_each <= NEAR:
+                continue
+            self.fetched.add(node)
+            last = self.function.buffer(where.buffer).size - 1
+            index = f"{self.function.pointer(where.buffer)}[std::min<int64_t>({self.place.place(where)} + {AHEAD}, {last})]"
+            element = self.place.place(node.view, ((node.axis_stride, index, node.size),))
+            step = self.loop.replace(f"++{self.inner.index}", f"{self.inner.index} += {LINE // bytes_each}")
+            lines += [step, f"  __builtin_prefetch(&{self.function.pointer(node.view.buffer)}[{element}]);"]
+        return lines
+
+    def sweep(self, update: list[str], clause: str = "", before: Sequence[str] = ()) -> list[str]:
         reduced = self.space.reduced
         threads = [f"#pragma omp parallel for{collapse(len(reduced))} schedule(static){clause}"] if self.private else []
-        return [*threads, *nest(reduced, ["#pragma omp simd", self.loop, *block(update)])]
+        return [*threads, *nest(reduced, [*before, "#pragma omp simd", self.loop, *block(update)])]
 
     def derived(self, bodies: list[Expression]) -> list[str]:
         """What follows from the reductions alone is computed once for each column of the tile."""
@@ -129,7 +162,7 @@ class _Tile:
                 kind, text = self.emitter.kind(node), self.emitter.text(node)
                 wish = {"rsqrt": "scale", "reciprocal": "inverse", "div": "mean"}.get(node.function, "derived")
                 name = self.function.fresh(wish, f"{wish}_tile")
-                lines.extend([f"{kind} {name}[{TILE}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"])
+                lines.extend([f"{kind} {name}[{self.width}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"])
                 self.emitter.known[node] = (f"{name}[{self.lane}]", kind)
                 return
             for child in children(node):

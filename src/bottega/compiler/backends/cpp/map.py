@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, nest
+from bottega.compiler.backends.cpp.pieces import pieces_of, within
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
@@ -48,8 +50,24 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     if len(axes) == 1:
         lines = [*inside, f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
         return lines + block(stores(emitter, space, kernel.stores))
-    inside += in_parts(function, axes[-1], stores(emitter, space, kernel.stores))
+    inside += _cut(emitter, space, axes[-1], kernel.stores) or in_parts(
+        function, axes[-1], stores(emitter, space, kernel.stores)
+    )
     return [*before, f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}", *nest(axes[:-1], inside)]
+
+
+def _cut(emitter: CppEmitter, space: LoopSpace, axis: Axis, outputs: Sequence[StoreOp]) -> list[str]:
+    """The innermost loop in pieces, where its index decides what is read."""
+    bodies = [store.body for store in outputs]
+    cyclic = any(isinstance(node, Apply) and node.function == "remainder" for body in bodies for node in walk(body))
+    found = pieces_of(bodies, axis.loop.axes[0], axis.length) if len(axis.loop.axes) == 1 and not cyclic else []
+    lines: list[str] = []
+    for low, high in found:
+        one = [replace(store, body=within(store.body, axis.loop.axes[0], low, high)) for store in outputs]
+        end = axis.size if high == axis.length else str(high)
+        loop = f"for (int64_t {axis.index} = {low}; {axis.index} < {end}; ++{axis.index})"
+        lines += ["#pragma omp simd", loop, *block(stores(emitter, space, one))]
+    return lines
 
 
 def side_by_side(emitter: CppEmitter, bodies: Sequence[Expression], axes: Sequence[Axis]) -> list[str]:
