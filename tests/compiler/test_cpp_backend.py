@@ -257,6 +257,52 @@ def test_extremes_of_all_signs_and_of_what_is_no_number(largest: bool) -> None:
     torch.testing.assert_close(new(x), x.amax(-1) if largest else x.amin(-1), equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "copied"), [(150, 40, 70, False), (150, 200, 70, True), (40, 200, 70, False), (150, 200, 400, False)]
+)
+def test_many_rows_are_copied_side_by_side_when_a_thread_comes_to_them(rows: int, depth: int, columns: int, copied: bool) -> None:
+    """All at once they pass through memory twice; shallow ones lie in the first cache as they are."""
+    source = module("F.relu(x @ y)", f"torch.randn({rows}, {depth}), torch.randn({depth}, {columns})", "x, y")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert (f"float side[{depth} * TALL];" in text) == copied and ("lines[TALL]" in text) == (depth == 40)
+    _check(source, ALL, 5)
+    if copied:
+        _check(module("torch.einsum('thd,hde->the', x, y)", f"torch.randn(150, 9, {depth}), torch.randn(9, {depth}, 72)", "x, y"), ALL, 5)
+
+
+def test_cat_has_a_loop_for_each_part() -> None:
+    """In one loop each element chooses its source, and no vectors are made."""
+    source = module("torch.cat([x * 2, y], -1)", "torch.randn(9, 40), torch.randn(9, 13)", "x, y")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL).split('extern "C"')[1]
+    assert text.count("#pragma omp simd") == 2 and "?" not in text and "imum(" not in text
+    _check(source, ALL, 3)
+    _check(module("torch.cat([x, y], -1).softmax(-1)", "torch.randn(9, 40), torch.randn(9, 13)", "x, y"), ALL, 3)
+
+
+TABLE = "self.e = nn.Embedding(500, 50)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["self.e(x).sum(1)", "self.e(x).square().mean(1) + 1", "F.embedding_bag(x, self.e.weight, mode='sum')",
+     "F.embedding_bag(x, self.e.weight, mode='mean') * 2"],
+)  # fmt: skip
+def test_sums_over_rows_of_a_table_are_vectors_and_the_next_rows_are_fetched(body: str) -> None:
+    source = module(body, "torch.randint(0, 500, (30, 7))", init=TABLE)
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "+= " in text and "sum_of" not in text and "+ 8, 209)" in text and "embedding_bag.default" not in text
+    _check(source, ALL, 3)
+
+
+@pytest.mark.parametrize("more", ["offsets=torch.tensor([0, 3])", "mode='max'", "padding_idx=3, mode='sum'"])
+def test_other_bags_are_left_to_torch(more: str) -> None:
+    inputs = "torch.randint(0, 500, (7,))" if "offsets" in more else "torch.randint(0, 500, (30, 7))"
+    _check(module(f"F.embedding_bag(x, self.e.weight, {more}) * 2", inputs, init=TABLE), ALL, 3)
+
+
 @pytest.mark.parametrize("columns", [12, 37])
 def test_the_largest_few_are_overwritten_where_they_are_found(columns: int) -> None:
     """With a row in memory nothing is computed for each of them again, nor chosen by place."""

@@ -59,6 +59,19 @@ def test_a_copy_that_is_returned_stays_apart_from_the_input() -> None:
     assert isinstance(got, torch.Tensor) and got.data_ptr() != inputs[0].data_ptr()
 
 
+@pytest.mark.parametrize(
+    "body", ["x.index_copy_(0, i, y * 2)", "x.index_add_(0, i, y + 1)", "x.scatter_add_(0, i[:, None].expand(9, 70), y * 2)"]
+)
+def test_some_rows_of_an_input_are_changed_where_it_lies(body: str) -> None:
+    """Otherwise all of it is copied, and copied back."""
+    text, inputs, got = _agree(module(body, f"{INPUTS}, torch.randperm(9)", "x, y, i"))
+    assert "copy_(" not in text.replace("index_copy_(", "") and isinstance(got, torch.Tensor)
+    assert got.data_ptr() == inputs[0].data_ptr()
+    _agree(module("(x.index_copy_(0, i, x * 2), y.sum())", f"{INPUTS}, torch.randperm(9)", "x, y, i"))
+    _, inputs, got = _agree(module("x.index_copy_(0, i, y * 2).clone()", f"{INPUTS}, torch.randperm(9)", "x, y, i"))
+    assert isinstance(got, torch.Tensor) and got.data_ptr() != inputs[0].data_ptr()
+
+
 def test_what_an_input_held_before_is_returned_as_it_was() -> None:
     _agree(module("(x.clone(), x.add_(y))[0]", INPUTS, "x, y"))
     _agree(module("(x * 1, [z := x.clone(), x.copy_(y), y.copy_(z)][1])", INPUTS, "x, y"))

@@ -13,7 +13,7 @@ from bottega.compiler.expression import Load, with_views
 from bottega.compiler.kernel import FunctionCall, Kernel, Map
 from bottega.compiler.view import Buffer, View
 
-IN_PLACE = re.compile(r"(torch\.ops\.aten\.(?:index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter))(\.\w+)")
+IN_PLACE = re.compile(r"torch\.(ops\.aten\.)?(index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter)(\.\w+)?")
 """Calls that change some elements of a tensor: of the whole a copy is made, and copied back, where they are not done in place."""
 Changed = tuple[tuple[str, View], ...]
 
@@ -78,6 +78,13 @@ def _writes_in_place(call: FunctionCall, source: Buffer) -> bool:
     return known and whole and all(view.buffer != source.name for view in _leaves(others))
 
 
+def _in_place(function: str) -> str:
+    found = IN_PLACE.fullmatch(function)
+    assert found is not None
+    overload, name, which = found.groups()
+    return f"torch.ops.aten.{name}_{which}" if overload else f"torch.Tensor.{name}_"
+
+
 def _operands(kernel: Kernel) -> set[str]:
     return {view.buffer for view in operands(kernel)}
 
@@ -95,7 +102,7 @@ def _renamed(kernel: Kernel, old: str, new: str) -> Kernel:
     fresh = rewritten(kernel, lambda body: with_views(body, other))
     assert fresh is not None
     if isinstance(fresh, FunctionCall) and old in fresh.results:
-        return dataclasses.replace(fresh, function=IN_PLACE.sub(r"\1_\2", fresh.function), results=(new,))
+        return dataclasses.replace(fresh, function=_in_place(fresh.function), results=(new,))
     if not isinstance(fresh, Map):
         return fresh
     return dataclasses.replace(fresh, stores=tuple(dataclasses.replace(s, view=other(s.view)) for s in fresh.stores))

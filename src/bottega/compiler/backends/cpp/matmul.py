@@ -30,6 +30,10 @@ MANY_COLUMNS = 64
 MANY_BATCHES = 8
 FEW_WEIGHTS = 65_536
 """Elements of the right operand that fit a cache beside the rows."""
+SHALLOW, PAGE = 128, 1024
+"""Elements of rows that lie in the first cache as they are, unless they begin a page apart."""
+MANY_ROWS = 128
+"""From so many on, threads share rows alone, and each copies its own side by side when it comes to them: all at once they pass through memory twice."""
 
 
 @dataclass
@@ -229,12 +233,17 @@ def _packed(o: Operands) -> list[str]:
         head(depth),
         indent(f"for (int64_t {n['j']} = 0; {n['j']} < WIDE; ++{n['j']})", 1),
         indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
-        indent(f"    {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
+        indent(f"    {column.length} % WIDE == 0 || {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
     ]
+    end = f"({column.length} % WIDE ? std::min({n['start']} + WIDE, {column.size}) : {n['start']} + WIDE)"  # mostly steps that are known
     start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
     left = function.pointer(o.left.buffer)
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
-    across = o.depth.step(o.left) != 1 or column.length >= MANY_COLUMNS
+    few = column.length * depth.length <= FEW_WEIGHTS
+    apart = depth.length > SHALLOW or row.step(o.left) % PAGE == 0
+    across = o.depth.step(o.left) != 1 or (column.length >= MANY_COLUMNS and (apart or not few))
+    in_turn = across and few and row.length >= MANY_ROWS
+    line = f"{n['first']} * {depth.size}"
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{depth.index}]", o.kernel.dtype)
     if across:
         value = f"{n['lines']}[{depth.index} * TALL + {n['m']}]"
@@ -245,7 +254,7 @@ def _packed(o: Operands) -> list[str]:
         f"for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
     ]
     if across:
-        pointed = [f"const float* {n['lines']} = {n['side']} + {n['first']} * {depth.size};"]
+        pointed = [f"const float* {n['lines']} = {n['side']};" if in_turn else f"const float* {n['lines']} = {n['side']} + {line};"]
     panel = f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];"
     vectors = f"{n['panel']}[2 * {depth.index} + {n['j']}]"
     if once and o.kernel.dtype == "bfloat16":
@@ -270,11 +279,10 @@ def _packed(o: Operands) -> list[str]:
         f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + TALL, {row.size}); ++{row.index}) {{",
         *(indent(line, 1) for line in before),
         "  #pragma omp simd",
-        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + WIDE, {column.size}); ++{column.index})",
+        f"  for (int64_t {column.index} = {n['start']}; {column.index} < {end}; ++{column.index})",
         *(indent(line, 1) for line in block(each)),
         "}",
     ]
-    few = column.length * depth.length <= FEW_WEIGHTS
     panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
     rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += TALL) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
@@ -282,27 +290,33 @@ def _packed(o: Operands) -> list[str]:
         [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
     )  # few panels stay in the cache, and rows are read once
     work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
+    beside = [  # side by side as a tile reads them
+        head(depth),
+        f"  for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})",
+        f"    {n['side']}[{'' if in_turn else line + ' + '}{depth.index} * TALL + {n['m']}] = {o.element(o.left, row=clamped)};",
+    ]
+    if in_turn:
+        mine = [f"float {n['side']}[{depth.length} * TALL];", *beside, f"{panels} {{", *(indent(line, 1) for line in tile), "}"]
+        work = [rows, *(indent(line, 1) for line in mine), "}"]
     declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + WIDE - 1) / WIDE;"]
-    rest = f" + ({row.size} + TALL) * {depth.size} / LANES + 1" if across else ""
+    rest = f" + ({row.size} + TALL) * {depth.size} / LANES + 1" if across and not in_turn else ""
     memory = [
         f"vec* const {n['packed']} = kept_panels({n['panels']} * {depth.size} * 2{rest});",
         f"float* const {n['pack']} = reinterpret_cast<float*>({n['packed']});",
     ]
     if once:
-        memory = [f"float* const {n['side']} = reinterpret_cast<float*>(kept_panels({rest.removeprefix(' + ')}));"]
+        side = f"float* const {n['side']} = reinterpret_cast<float*>(kept_panels({rest.removeprefix(' + ')}));"
+        memory = [] if in_turn else [side]
         if o.kernel.dtype == "float32":
             given = function.pointer(o.right.buffer)
             memory.insert(0, f"const vec* const {n['packed']} = reinterpret_cast<const vec*>({given});")
-    elif across:
+    elif across and not in_turn:
         memory.append(f"float* const {n['side']} = {n['pack']} + {n['panels']} * {depth.size} * WIDE;")
-    if across:  # side by side as a tile reads them
-        inside = [
-            indent(head(depth), 1),
-            f"    for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})",
-            f"      {n['side']}[{n['first']} * {depth.size} + {depth.index} * TALL + {n['m']}] = {o.element(o.left, row=clamped)};",
-        ]
-        beside = [rows, *inside, "}"]
+    if across and not in_turn:
+        beside = [rows, *(indent(line, 1) for line in beside), "}"]
         fill = beside if once else [*beside, "#pragma omp for schedule(static)", *fill]
+    elif once:
+        fill = []
     batches = math.prod(axis.length for axis in o.batch)
     if batches >= MANY_BATCHES:
         inside = [
@@ -311,5 +325,6 @@ def _packed(o: Operands) -> list[str]:
             *nest(o.batch, [*(line for line in fill if "#pragma" not in line), *work]),
         ]
         return [*declared, *region("#pragma omp parallel", inside)]
-    shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
+    threads = f"#pragma omp for{'' if in_turn else collapse(2)} schedule(static)"
+    shared = [*(["#pragma omp for schedule(static)", *fill] if fill else []), threads, *work]
     return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]
