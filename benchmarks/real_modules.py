@@ -14,7 +14,7 @@ before, on a machine without a GPU:
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
 
 `--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--size laptop` takes few tokens. `--tasks builtin` takes the
-built-in tasks in the place of layers, all levels in turn; `--part 6` has full verdicts of six before the next six begin, so that a cut tells something.
+built-in tasks in the place of layers, all levels in turn; with `--part 6` six come to full verdicts before the next six begin.
 """
 
 from __future__ import annotations
@@ -236,7 +236,9 @@ def _line(text: str) -> str:
 
 
 def _chosen(tasks: str, limit: int, only: str, dtype: str) -> list[Judged]:
-    every: Sequence[Judged] = builtin_tasks() if tasks == "builtin" else [replace(one, dtype=dtype) for one in installed_layers()]
+    every: Sequence[Judged] = (
+        builtin_tasks() if tasks == "builtin" else [replace(one, dtype=dtype) for one in installed_layers()]
+    )
     words = [word for word in only.split(",") if word] or [""]
     layers = list({layer.name: layer for word in words for layer in every if word in layer.name}.values())
     count = min(limit or len(layers), len(layers))

@@ -13,7 +13,9 @@ from bottega.compiler.expression import Load, with_views
 from bottega.compiler.kernel import FunctionCall, Kernel, Map
 from bottega.compiler.view import Buffer, View
 
-IN_PLACE = re.compile(r"torch\.(ops\.aten\.)?(index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter)(\.\w+)?")
+IN_PLACE = re.compile(
+    r"torch\.(ops\.aten\.)?(index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter)(\.\w+)?"
+)
 """Calls that change some elements of a tensor: of the whole a copy is made, and copied back, where they are not done in place."""
 Changed = tuple[tuple[str, View], ...]
 

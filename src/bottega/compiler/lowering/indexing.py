@@ -62,10 +62,13 @@ def _bags(scope: LoweringScope) -> LoweredTensor:
     asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
     if any(each["self"].name == scope.node.name and each["index"] for each in asked):
         raise scope.refuse("more than the sums are asked for")
-    starts = next(node for node in scope.graph.nodes if node.name == scope.argument("offsets").name)
-    even = starts.operator == "arange" and (starts.arguments.get("start") or 0, starts.arguments.get("step") or 1) == (0, size)
+    starts = [
+        node.arguments for node in scope.graph.nodes if (node.name, node.operator) == (scope.argument("offsets").name, "arange")
+    ]
+    even = size > 0 and [(one.get("start") or 0, one.get("step") or 1) for one in starts] == [(0, size)]
     plain = scope.argument("per_sample_weights") is None and not scope.argument("include_last_offset")
-    if not even or not plain or (scope.argument("padding_idx") or -1) >= 0 or scope.argument("mode") not in (None, 0, 1) or size < 1:
+    padded = scope.argument("padding_idx") is not None and scope.argument("padding_idx") >= 0
+    if not even or not plain or padded or scope.argument("mode") not in (None, 0, 1):
         raise scope.refuse("bags of several sizes, weighted or padded ones, or their maxima")
     space, (step,) = (bags, size, width), where.view.strides
     row = View(table.view.buffer, space, (0, 0, table.view.strides[1]), table.view.offset, table.view.text)

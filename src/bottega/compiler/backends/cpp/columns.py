@@ -29,7 +29,9 @@ def lies_across(space: RowSpace) -> Axis | None:
     chosen = [node for node in nodes if isinstance(node, Gather) and _moves_along(node.index, space.reduced)]
     places = {view for node in chosen for view in loads([node.index])}
     views = [view for view in loads([reduction.body for reduction in space.reductions]) if view not in places]
-    views = [view for view in views if any(axis.step(view) for axis in space.reduced) or any(view == one.view for one in chosen)]
+    views = [
+        view for view in views if any(axis.step(view) for axis in space.reduced) or any(view == one.view for one in chosen)
+    ]
     if not views or any(axis.step(view) == 1 for view in views for axis in space.reduced):
         return None
     found = [axis for axis in space.kept if all(axis.step(view) in (0, 1) for view in views)]
@@ -103,7 +105,10 @@ class _Tile:
             update = [*statements, f"{at} += {text};"]
         else:
             kept = kind if operation.startswith("arg") else wide
-            lines += [f"{kept} {best}[{self.width}];", f"std::fill({best}, {best} + {self.width}, {start_of(operation, kind)});"]
+            lines += [
+                f"{kept} {best}[{self.width}];",
+                f"std::fill({best}, {best} + {self.width}, {start_of(operation, kind)});",
+            ]
             if operation == "prod":
                 update = [*statements, f"{at} *= {text};"]
             elif operation in ("any", "all"):
@@ -162,7 +167,9 @@ class _Tile:
                 kind, text = self.emitter.kind(node), self.emitter.text(node)
                 wish = {"rsqrt": "scale", "reciprocal": "inverse", "div": "mean"}.get(node.function, "derived")
                 name = self.function.fresh(wish, f"{wish}_tile")
-                lines.extend([f"{kind} {name}[{self.width}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"])
+                lines.extend(
+                    [f"{kind} {name}[{self.width}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"]
+                )
                 self.emitter.known[node] = (f"{name}[{self.lane}]", kind)
                 return
             for child in children(node):

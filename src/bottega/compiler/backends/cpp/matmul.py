@@ -33,7 +33,7 @@ FEW_WEIGHTS = 65_536
 SHALLOW, PAGE = 128, 1024
 """Elements of rows that lie in the first cache as they are, unless they begin a page apart."""
 MANY_ROWS = 128
-"""From so many on, threads share rows alone, and each copies its own side by side when it comes to them: all at once they pass through memory twice."""
+"""From so many on, threads share rows alone, and each copies its own side by side in turn: all at once they pass through memory twice."""
 
 
 @dataclass
@@ -254,7 +254,9 @@ def _packed(o: Operands) -> list[str]:
         f"for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
     ]
     if across:
-        pointed = [f"const float* {n['lines']} = {n['side']};" if in_turn else f"const float* {n['lines']} = {n['side']} + {line};"]
+        pointed = [
+            f"const float* {n['lines']} = {n['side']};" if in_turn else f"const float* {n['lines']} = {n['side']} + {line};"
+        ]
     panel = f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];"
     vectors = f"{n['panel']}[2 * {depth.index} + {n['j']}]"
     if once and o.kernel.dtype == "bfloat16":

@@ -43,14 +43,19 @@ def within(body: Expression, axis: int, low: int, high: int) -> Expression:
         if known is not None and known[0] == known[1]:
             return within(body.arguments[1 if known[0] else 2], axis, low, high)
     arguments = tuple(within(argument, axis, low, high) for argument in body.arguments)
-    if body.function in ("minimum", "maximum"):
-        first, second = (_bounds(argument, axis, low, high) for argument in arguments)
-        if first is not None and second is not None and not isinstance(arguments[0], Constant):
-            if first[1] <= second[0] if body.function == "minimum" else first[0] >= second[1]:
-                return arguments[0]
+    if body.function in ("minimum", "maximum") and _needless(body.function, arguments, axis, low, high):
+        return arguments[0]
     if body.function == "sub" and arguments[1] == Constant(0):
         return arguments[0]
     return Apply(body.function, arguments, body.title)
+
+
+def _needless(function: str, arguments: Sequence[Expression], axis: int, low: int, high: int) -> bool:
+    """Whether a clamp changes no index of the piece."""
+    first, second = (_bounds(argument, axis, low, high) for argument in arguments)
+    if first is None or second is None:
+        return False
+    return first[1] <= second[0] if function == "minimum" else first[0] >= second[1]
 
 
 def _bounds(node: Expression, axis: int, low: int, high: int) -> tuple[int, int] | None:

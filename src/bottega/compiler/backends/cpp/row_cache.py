@@ -22,7 +22,6 @@ from bottega.compiler.expression import (
 )
 from bottega.compiler.view import View
 
-
 SLOW, COMMON = 8, 1
 """Steps of a polynomial or a division, and of anything else."""
 FEW_LOADS = 2
