@@ -230,7 +230,7 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
     assert isinstance(CliRunner().invoke(app, ["--out", str(out)]).exception, UsageError)
     wrong = CliRunner().invoke(app, ["--data", str(data), "--out", str(tmp_path / "other"), "optimizer.lr=1"])
     assert "did you mean optimiser?" in str(wrong.exception)
-    assert "take" in str(CliRunner().invoke(app, ["--out", str(out), "--resume", "--preset", "davinci"]).exception)
+    assert "cannot be changed" in str(CliRunner().invoke(app, ["--out", str(out), "--resume", "--preset", "davinci"]).exception)
 
 
 def test_the_panel_of_a_resumed_run_shows_its_past() -> None:

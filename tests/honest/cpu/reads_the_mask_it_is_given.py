@@ -1,6 +1,6 @@
 """Attention by the library in one call, with the mask that it was given."""
 # task: given_causal_mask
-# expect: faster,same,slower,ambiguous,rejected
+# expect: faster,same,slower,ambiguous
 
 from torch import nn
 

@@ -1,6 +1,6 @@
 """Interpolation with slopes reckoned beforehand: another order of operations, and the grid is searched."""
 # task: interpolated_on_a_grid
-# expect: faster,same,slower,ambiguous,rejected
+# expect: faster,same,slower,ambiguous
 
 import torch
 from torch import nn
