@@ -154,6 +154,7 @@ def test_rows_are_read_once_where_all_panels_fit_a_cache() -> None:
 
 PACKED = {
     "linear": ("self.f(x)", "torch.randn(37, 230)", "self.f = nn.Linear(230, 75)"),
+    "of short rows": ("self.f(x)", "torch.randn(9, 96)", "self.f = nn.Linear(96, 400)"),
     "a matrix": ("F.relu(x @ self.w)", "torch.randn(3, 5, 250)", "self.w = nn.Parameter(torch.randn(250, 70))"),
     "bfloat16": ("self.f(x)", "torch.randn(9, 250).bfloat16()", "self.f = nn.Linear(250, 66).bfloat16()"),
     "both types": (

@@ -32,8 +32,9 @@ FEW_WEIGHTS = 65_536
 """Elements of the right operand that fit a cache beside the rows."""
 SHALLOW, PAGE = 128, 1024
 """Elements of rows that lie in the first cache as they are, unless they begin a page apart."""
-MANY_ROWS = 128
-"""From so many on, threads share rows alone, and each copies its own side by side in turn: all at once they pass through memory twice."""
+MANY_ROWS, DEEPEST = 128, 8192
+"""From so many on, threads share rows alone, and each copies its own side by side in turn: all at once they pass through memory twice. Rows that are
+deeper do not fit its stack."""
 
 
 @dataclass
@@ -242,7 +243,7 @@ def _packed(o: Operands) -> list[str]:
     few = column.length * depth.length <= FEW_WEIGHTS
     apart = depth.length > SHALLOW or row.step(o.left) % PAGE == 0
     across = o.depth.step(o.left) != 1 or (column.length >= MANY_COLUMNS and (apart or not few))
-    in_turn = across and few and row.length >= MANY_ROWS
+    in_turn = across and few and row.length >= MANY_ROWS and depth.length <= DEEPEST
     line = f"{n['first']} * {depth.size}"
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{depth.index}]", o.kernel.dtype)
     if across:
@@ -308,7 +309,7 @@ def _packed(o: Operands) -> list[str]:
     ]
     if once:
         side = f"float* const {n['side']} = reinterpret_cast<float*>(kept_panels({rest.removeprefix(' + ')}));"
-        memory = [] if in_turn else [side]
+        memory = [side] if across and not in_turn else []
         if o.kernel.dtype == "float32":
             given = function.pointer(o.right.buffer)
             memory.insert(0, f"const vec* const {n['packed']} = reinterpret_cast<const vec*>({given});")
