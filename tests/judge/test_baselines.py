@@ -67,11 +67,17 @@ def test_eager_is_added_where_nothing_measures_it() -> None:
     assert with_eager(("eager",)) == ("eager",)
 
 
-def judged(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *baselines: str, **options: float) -> Verdict:
+def judged(
+    source: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *baselines: str,
+    candidate: str = SOURCE,
+    **options: float,
+) -> Verdict:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    task, candidate = Task(source, name="task"), candidate_from(SOURCE.replace("class Model(", "class ModelNew("))
     with Judge("cpu", quick=True, memory_gb=6, baselines=baselines, **options) as judge:
-        return judge.judge(task, candidate)
+        return judge.judge(Task(source, name="task"), candidate_from(candidate.replace("class Model(", "class ModelNew(")))
 
 
 @pytest.mark.slow
@@ -87,6 +93,15 @@ def test_the_best_of_all_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     again = judged(SOURCE, tmp_path, monkeypatch, "best")
     assert list(again.speedup) == list(verdict.speedup)
     assert set(folder.rglob("*.so")) == before  # found again, not made again
+
+
+@pytest.mark.rotates
+def test_what_one_baseline_makes_of_its_inputs_is_not_changed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SOURCE.replace("return torch.exp(torch.sin(self.linear(x))) * 2.0", "return x.mul_(self.linear.weight[0]).add_(1)")
+    verdict = judged(source, tmp_path, monkeypatch, "eager", "compile", candidate=source)
+    assert verdict.correct and set(verdict.speedup) == {"eager", "compile"}, verdict.diagnosis
 
 
 @pytest.mark.slow

@@ -238,11 +238,7 @@ class Controller:
         )
         try:
             with self.lease.shared():
-                inputs = self.baselines[
-                    "eager"
-                ].inputs  # all baselines are trusted: one at a time, they take them from one place
-                assert inputs is not None
-                runner.attach(inputs, self.profile.output_arena(self.device), deadline)
+                runner.attach(*self._arenas_of_a_baseline(), deadline)
                 runner.extent = self.profile.watched_room
                 if self.state != "loaded":
                     self._give_state(runner, deadline)
@@ -252,6 +248,15 @@ class Controller:
             runner.control.kill()
             return
         self.baselines[name] = runner
+
+    def _arenas_of_a_baseline(self) -> tuple[Arena, Arena]:
+        """Baselines are trusted, and called one at a time: they take inputs from one place. Not where they change them: what the first has made of
+        them is looked at when all have been called."""
+        if self.profile.mutates:
+            return self.profile.arenas(self.device)
+        inputs = self.baselines["eager"].inputs
+        assert inputs is not None
+        return inputs, self.profile.output_arena(self.device)
 
     def load(self, runner: Runner, source: str, name: str, class_name: str, deadline: float) -> dict[str, Any]:
         """Have a worker import and build a module; baselines get the precision that the user allows."""
