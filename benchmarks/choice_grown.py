@@ -50,7 +50,7 @@ from choice_learning import (
     write_scores,
 )
 from choice_places import Place
-from choice_policy import Fold, known_ways
+from choice_policy import Fold, Limit, Model, known_ways
 from choice_selector import NO_CARD
 from choice_sweep import Row, rows_of
 from figure import Device, where
@@ -106,13 +106,13 @@ def learn(
     fold: Fold = 0,
     arms: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ARMS),
     device: Device = "cuda",
-    model: Annotated[str, typer.Option(help="That learns.")] = "embedded",
+    model: Model = "embedded",
     rounds: Annotated[int, typer.Option(min=2)] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Choices that are drawn for a task in a round.")] = 3,
     epochs: Annotated[int, typer.Option(min=1, help="Of a round.")] = 2,
     rate: float = 1e-4,
     seed: int = 0,
-    limit: Annotated[int, typer.Option(min=0, help="So many tasks of a part; 0 for all.")] = 0,
+    limit: Limit = 0,
 ) -> None:
     """Learn one arm after the other; write its admitted cards, and what is gained on the tasks that are set aside."""
     folder.mkdir(parents=True, exist_ok=True)

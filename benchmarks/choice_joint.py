@@ -42,7 +42,7 @@ from choice_learning import (
     worth,
     write_scores,
 )
-from choice_policy import Epochs, Every, Fold, Rates, known_ways
+from choice_policy import Epochs, Every, Fold, Limit, Model, Rates, known_ways
 from choice_retrieval import BM25, CHECKED
 from choice_sweep import Row, rows_of
 from figure import Device, where
@@ -155,12 +155,12 @@ def learn(
     fold: Fold = 0,
     arms: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SHORT),
     device: Device = "cuda",
-    model: Annotated[str, typer.Option(help="That learns.")] = "embedded",
+    model: Model = "embedded",
     epochs: Epochs = 8,
     every: Every = 2,
     rates: Rates = "1e-4,3e-4",
     seed: int = 0,
-    limit: Annotated[int, typer.Option(min=0, help="So many tasks of a part; 0 for all.")] = 0,
+    limit: Limit = 0,
 ) -> None:
     """Learn one arm after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,8 @@ MOST_OPERATORS = 12
 app = typer.Typer(add_completion=False, help=__doc__)
 Folder = Annotated[Path, typer.Argument(help="Where rows and scores are kept.")]
 Fold = Annotated[int, typer.Option(min=0, max=FOLDS - 1, help="The part that is set aside.")]
+Model = Annotated[str, typer.Option(help="That learns.")]
+Limit = Annotated[int, typer.Option(min=0, help="So many tasks of a part; 0 for all.")]
 Rates = Annotated[str, typer.Option(help="Learning rates to try, separated by commas.")]
 Epochs = Annotated[int, typer.Option(min=1, help="Of each rate.")]
 Every = Annotated[int, typer.Option(min=1, help="Epochs after which a model is scored.")]
@@ -142,12 +144,12 @@ def learn(
     fold: Fold = 0,
     ways: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(WAYS),
     device: Device = "cuda",
-    model: Annotated[str, typer.Option(help="That learns.")] = "embedded",
+    model: Model = "embedded",
     epochs: Epochs = 8,
     every: Every = 2,
     rates: Rates = "1e-4,3e-4",
     seed: int = 0,
-    limit: Annotated[int, typer.Option(min=0, help="So many tasks of a part; 0 for all.")] = 0,
+    limit: Limit = 0,
 ) -> None:
     """Learn one way after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     train, validated, held = parts(folder, fold, limit)

@@ -39,7 +39,7 @@ from choice_learning import (
     told,
     write_scores,
 )
-from choice_policy import Epochs, Every, Fold, Rates
+from choice_policy import Epochs, Every, Fold, Limit, Model, Rates
 from choice_sweep import Row
 from figure import Device, where
 from torch import Tensor
@@ -110,13 +110,13 @@ def learn(
     fold: Fold = 0,
     arms: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ARMS),
     device: Device = "cuda",
-    model: Annotated[str, typer.Option(help="That learns.")] = "embedded",
+    model: Model = "embedded",
     picks: Annotated[int, typer.Option(min=2, help="Of a task: turns, or draws.")] = 3,
     epochs: Epochs = 4,
     every: Every = 2,
     rates: Rates = "2e-4",
     seed: int = 0,
-    limit: Annotated[int, typer.Option(min=0, help="So many tasks of a part; 0 for all.")] = 0,
+    limit: Limit = 0,
 ) -> None:
     """Learn one arm after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     folder.mkdir(parents=True, exist_ok=True)

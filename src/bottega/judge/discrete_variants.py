@@ -71,7 +71,8 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
         return
     if kind in GUESSABLE:
         if strength.extreme and not reorder_only:
-            _vary_progression(tensor) if kind == "progression" else _vary_staircase(tensor)
+            vary = _vary_progression if kind == "progression" else _vary_staircase
+            vary(tensor)
         return
     rows = _rows_of(tensor)
     if kind == "consecutive":
@@ -135,9 +136,8 @@ def _is_staircase(tensor: torch.Tensor) -> bool:
 
 def _vary_staircase(tensor: torch.Tensor) -> None:
     """Each row changes elsewhere, and no row is all of one value: one that hides everything may have no answer."""
-    change = (tensor[..., 1:] != tensor[..., :-1]).flatten(0, -2) if tensor.dim() > 1 else (tensor[1:] != tensor[:-1])[None]
-    row = int(change.any(-1).nonzero()[0])
-    left, right = (tensor.reshape(-1, tensor.shape[-1])[row, end].clone() for end in (0, -1))
+    rows = tensor.reshape(-1, tensor.shape[-1])
+    left, right = rows[rows[:, 0] != rows[:, -1]][0, [0, -1]]
     places = torch.randint(1, tensor.shape[-1], (*tensor.shape[:-1], 1), device=tensor.device)
     tensor.copy_(torch.where(torch.arange(tensor.shape[-1], device=tensor.device) < places, left, right))
 
