@@ -14,9 +14,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
+from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 
 from bottega.core.errors import TrainingError  # noqa: E402
 from bottega.train.checkpoint import Checkpoints, random_states, set_random_states, written_whole  # noqa: E402
+from bottega.train.checksums import damage  # noqa: E402
 from bottega.train.learner import Learner  # noqa: E402
 from bottega.train.settings import Config, LossSettings, OptimiserSettings  # noqa: E402
 
@@ -38,7 +40,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     keeping.save(3, run.learner, {"library_version": 7})
     expected = [run.step(number) for number in range(3, 6)]
     other = Run(seed=1)
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None
     assert (saved.step, saved.state) == (3, {"library_version": 7})
     keeping.load(saved, other.learner)
@@ -57,9 +59,24 @@ def test_a_checkpoint_with_other_bytes_is_passed_over(file: str, tmp_path: Path)
     for place in range(len(content) // 2, len(content) // 2 + 64):
         content[place] ^= 0x5A
     damaged.write_bytes(content)
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None and saved.step == 1 and "damaged" in keeping.passed_over[0]
     keeping.load(saved, Run(seed=1).learner)
+
+
+def test_every_rank_reads_its_share_of_a_checkpoint_and_together_they_read_all(tmp_path: Path) -> None:
+    run, keeping = Run(), Checkpoints(tmp_path)
+    run.step(0)
+    tensors = keeping.save(1, run.learner, {}) / "tensors"
+    (file,) = tensors.glob("*.distcp")
+    places = list(FileSystemReader(tensors).read_metadata().storage_data.values())
+    content = file.read_bytes()
+    for place in places[:: len(places) // 5]:
+        middle = place.offset + place.length // 2
+        file.write_bytes(content[:middle] + bytes([content[middle] ^ 0x5A]) + content[middle + 1 :])
+        assert sum(bool(damage(tensors, rank, 3)) for rank in range(3)) == 1
+    file.write_bytes(content)
+    assert not any(damage(tensors, rank, 3) for rank in range(3))
 
 
 def test_random_states_come_back() -> None:
@@ -78,7 +95,7 @@ def test_so_many_are_kept_and_a_damaged_one_is_passed_over(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step-00000002", "step-00000003"]
     (weights,) = (tmp_path / "step-00000003" / "tensors").glob("*.distcp")
     weights.write_bytes(weights.read_bytes()[:-1])
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None
     assert saved.step == 2
     assert "not whole" in keeping.passed_over[0]
@@ -90,12 +107,12 @@ def test_a_kill_in_the_middle_of_saving_leaves_the_last_one(tmp_path: Path) -> N
     (tmp_path / ".step-00000002.99").mkdir()
     (tmp_path / ".step-00000002.99" / "random.pt").write_bytes(b"half")
     (tmp_path / "step-00000002").mkdir()
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None
     assert saved.step == 1
     keeping.save(2, run.learner, {})
     assert not list(tmp_path.glob(".*"))
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None
     assert saved.step == 2
 
@@ -107,23 +124,23 @@ def test_what_a_killed_process_half_wrote_of_a_model_is_removed(tmp_path: Path) 
 
 
 def test_without_any_there_is_none(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path / "nowhere").latest() is None
+    assert Checkpoints(tmp_path / "nowhere").latest(Run().learner) is None
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     run, keeping = Run(), Checkpoints(tmp_path)
     keeping.save(1, run.learner, {})
-    saved = keeping.latest()
+    saved = keeping.latest(run.learner)
     assert saved is not None
     other = Run(num_hidden_layers=1)
     with pytest.raises(TrainingError, match="another model"):
         keeping.load(saved, other.learner)
     content = json.loads((saved.folder / "state.json").read_text())
     (saved.folder / "state.json").write_text(json.dumps({**content, "format": 99}))
-    assert keeping.latest() is None
+    assert keeping.latest(run.learner) is None
     assert "newer" in keeping.passed_over[0]
     (saved.folder / "state.json").write_text(json.dumps({**content, "format": 1}))
-    assert keeping.latest() is None
+    assert keeping.latest(run.learner) is None
     assert "older" in keeping.passed_over[0]
 
 
@@ -156,7 +173,7 @@ def test_a_full_disk_is_told_and_the_old_checkpoint_stands(tmp_path: Path) -> No
     )
     assert "refused:" in done.stdout, done.stderr
     assert "earlier ones stand" in done.stdout
-    saved = Checkpoints(tmp_path).latest()
+    saved = Checkpoints(tmp_path).latest(Run().learner)
     assert saved is not None
     assert saved.step == 1
     assert not list(tmp_path.glob(".step*"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tiny import one_thread, random_rows, saved_tiny, tiny_llama, weights  # noqa: E402, F401
+from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from bottega.app.training_command import sft_app  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
+from bottega.train.checksums import damage  # noqa: E402
 from bottega.train.packing import pack  # noqa: E402
 from bottega.train.ranks import Ranks, require_ranks  # noqa: E402
 from bottega.train.settings import ShardingSettings  # noqa: E402
@@ -145,6 +148,25 @@ def test_the_command_trains_on_two_ranks_as_on_one(tmp_path: Path) -> None:
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     assert one.keys() == two.keys()
     assert all(torch.allclose(two[name], value, atol=1e-4) for name, value in one.items())
+
+
+@pytest.mark.slow
+def test_ranks_pass_over_a_checkpoint_whose_bytes_another_of_them_found_damaged(tmp_path: Path) -> None:
+    command = [*sft_command(tmp_path), "--out", str(tmp_path / "run")]
+    assert torchrun(2, *command).returncode == 0
+    whole = weights(tmp_path / "run")
+    tensors = tmp_path / "run/checkpoints/step-00000004/tensors"
+    place = next(
+        each for each in FileSystemReader(tensors).read_metadata().storage_data.values() if each.relative_path == "__1_0.distcp"
+    )
+    content = bytearray((tensors / place.relative_path).read_bytes())
+    content[place.offset + place.length // 2] ^= 0x5A
+    (tensors / place.relative_path).write_bytes(content)
+    shutil.rmtree(tmp_path / "run/model")
+    done = torchrun(2, *command, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert not damage(tensors), "it went on from the one before, and kept the last one anew"
+    assert all(torch.allclose(value, whole[name], atol=1e-6) for name, value in weights(tmp_path / "run").items())
 
 
 RL = [

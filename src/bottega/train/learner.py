@@ -26,6 +26,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from bottega.backbone.loading import cast
 from bottega.core.errors import BottegaError, TrainingError, UsageError
+from bottega.train.checksums import damage
 from bottega.train.critic import Critic
 from bottega.train.optimiser import Optimiser, Updated, update
 from bottega.train.packing import TrainPack, by_row
@@ -122,6 +123,12 @@ class Learner:
         with _distributed_checkpoint():
             writer = dcp.FileSystemWriter(folder, sync_files=True)
             dcp.save(tensors, storage_writer=writer, process_group=self.ranks.control, no_dist=not self.ranks.sharded)
+
+    @together
+    def damage(self, folder: Path) -> str:
+        """What is wrong with the bytes of a folder that `save` wrote, for the leader; empty where nothing is."""
+        found = self.ranks.collect([damage(folder, self.ranks.rank, self.ranks.size)], self.ranks.size)
+        return next(filter(None, found), "")
 
     @together
     def load(self, folder: Path) -> None:

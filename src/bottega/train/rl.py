@@ -345,7 +345,7 @@ class RlRun:
 
     def resume(self) -> int:
         """Load the last good checkpoint and finish what it began; how many steps are done."""
-        saved = self.keeping.latest()
+        saved = self.keeping.latest(self.learner)
         if saved is None:
             if any(isinstance(event, Checkpointed) for event in self.journal.events):  # early steps' logs are gone: no way back
                 why = "; ".join(self.keeping.passed_over) or "there is none"

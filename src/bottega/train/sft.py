@@ -70,7 +70,7 @@ def sft(
         learner = Learner.begin(config, loaded.model, ranks)
         schedule = Schedule(config, samples.train)
         begin = 0
-        saved = keeping.latest() if resume else None
+        saved = keeping.latest(learner) if resume else None
         if saved is not None:
             if saved.state.get("data") != samples.digest:
                 raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
