@@ -106,17 +106,33 @@ def test_a_killed_driver_goes_on_with_the_same_command(bench: tuple[str, ...], t
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_signals_are_the_commands_own_also_after_ray_has_started(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
+OWN = """
+import os, signal, time
+heard = []
+signal.signal(signal.SIGTERM, lambda *given: heard.append(1))
+from bottega.cluster.judges import ClusterDevices
+from bottega.cluster.address import imported
+with ClusterDevices("local") as host:
+    ray = imported()
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.killpg(0, signal.SIGTERM)
+    try:
+        ray.get(ray.remote(die).options(max_retries=0).remote(), timeout=60)
+    except ray.exceptions.WorkerCrashedError:
+        time.sleep(2)
+        print(heard, [node["Alive"] for node in ray.nodes()])
+"""
+
+
+def test_signals_and_standard_output_are_the_commands_own_also_after_ray_has_started(tmp_path: Path) -> None:
+    """SIGTERM to the process group leaves its Ray alone, and a worker that dies is not told of beside what the command prints."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    code = (
-        "import os, signal, time\nheard = []\nsignal.signal(signal.SIGTERM, lambda *given: heard.append(1))\n"
-        "from bottega.cluster.judges import ClusterDevices\n"
-        "with ClusterDevices('local') as host:\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(0.5)\n    print(heard)\n"
-    )
     environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert ran.stdout.strip() == "[1]", ran.stdout + ran.stderr
+    ran = subprocess.run(
+        [sys.executable, "-c", OWN], env=environment, capture_output=True, text=True, check=False, start_new_session=True
+    )
+    assert ran.stdout.strip() == "[1] [True]", ran.stdout + ran.stderr
     shutil.rmtree(folder, ignore_errors=True)
 
 

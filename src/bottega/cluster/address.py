@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import logging
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -55,17 +57,18 @@ def join(address: str) -> bool:
         return False
     named = address not in ("auto", LOCAL) or (address == "auto" and bool(os.environ.get(NAMED)))
     try:
-        with _signals_kept():
+        with _signals_kept(), _processes_apart():
             _init(ray, address, named)
     except ConnectionError as error:
         if named:
             raise UsageError(
                 f"--cluster {address}{_of_variable(address)}: no Ray cluster answers there: {one_line(str(error), 300)}. {TOKEN_HINT}"
             ) from None
-        with _signals_kept():  # the one of `ray start` has died
+        with _signals_kept(), _processes_apart():  # the one of `ray start` has died
             _init(ray, LOCAL, named)
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
         raise UsageError(f"--cluster {address}{_of_variable(address)}: cannot be joined: {one_line(str(error), 300)}") from None
+    _keep_from_stdout()
     return True
 
 
@@ -100,6 +103,35 @@ def _signals_kept() -> Iterator[None]:
         for number, handler in kept.items():
             if handler is not None:
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _processes_apart() -> Iterator[None]:
+    """A Ray that is started here is in a session of its own: SIGTERM to this command's process group (`timeout`, `scancel`) is for the command,
+    which ends its step and then Ray. The kernel ends Ray's processes with this one. Ray has no setting for it."""
+    services = _inside("services", "ConsolePopen")
+    plain = services and services.ConsolePopen
+    if services:
+        services.ConsolePopen = functools.partial(plain, start_new_session=True)
+    try:
+        yield
+    finally:
+        if services:
+            services.ConsolePopen = plain
+
+
+def _keep_from_stdout() -> None:
+    """Ray tells of lost workers on standard output, where `--json` has its object. Whoever loses a judge or a rank says so himself."""
+    if worker := _inside("worker", "print_to_stdstream"):
+        worker.print_to_stdstream = lambda *given, **options: None
+
+
+def _inside(module: str, name: str) -> Any:
+    """A module of Ray's own, where this version has that name in it; else none, and Ray stays as it is."""
+    with suppress(ImportError):
+        found = importlib.import_module(f"ray._private.{module}")
+        return found if hasattr(found, name) else None
+    return None
 
 
 def leave() -> None:

@@ -306,7 +306,9 @@ class ClusterPool:
             except self._ray.exceptions.RayActorError as error:
                 place = next((place for place, other in self._judges.items() if other is judge), None)
                 if place is not None:
-                    self._lose(place, judge, one_line(str(error), 300), error.preempted)
+                    self._lose(
+                        place, judge, f"its process {judge.told['pid']} died; Ray's logs there may say why", error.preempted
+                    )
             except Exception as error:
                 answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {one_line(str(error), 300)}")
                 break
