@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from bottega.app.cli import app
 from bottega.app.device_host import device_host
 from bottega.cluster.address import ClusterAddress, join
 from bottega.core.errors import UsageError
@@ -93,3 +95,20 @@ def test_auto_does_not_judge_here_when_the_cluster_it_is_told_of_is_away(monkeyp
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     with pytest.raises(UsageError, match="RAY_ADDRESS=head:6379"):
         join("auto")
+
+
+@pytest.mark.rotates
+def test_a_command_that_is_refused_starts_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = RecordedRay()
+    monkeypatch.setattr("bottega.cluster.judges.imported", lambda: ray)
+    monkeypatch.setattr("bottega.cluster.address.imported", lambda: ray)
+    (tmp_path / "events.jsonl").write_text("{}\n")
+    refused = {
+        "no such built-in task": ["data", "build", "builtin:nothing", "--out", str(tmp_path / "data")],
+        "no such file": ["optimize", str(tmp_path / "nothing.py"), "--out", str(tmp_path / "other")],
+        "holds a run already": ["train", "--out", str(tmp_path), "model.device=cpu"],
+    }
+    for told, command in refused.items():
+        with pytest.raises(UsageError, match=told):
+            CliRunner().invoke(app, [*command, "--cluster", "auto"], catch_exceptions=False)
+    assert not ray.begun

@@ -113,6 +113,7 @@ signal.signal(signal.SIGTERM, lambda *given: heard.append(1))
 from bottega.cluster.judges import ClusterDevices
 from bottega.cluster.address import imported
 with ClusterDevices("local") as host:
+    host.chosen(None)
     ray = imported()
     def die():
         os.kill(os.getpid(), signal.SIGKILL)

@@ -32,14 +32,17 @@ from bottega.judge.settings import Settings
 
 
 class ClusterDevices:
-    """Use it as a context manager: it ends its judges, and a Ray that it started."""
+    """Use it as a context manager: it ends its judges, and a Ray that it started. The cluster is joined when it is first needed: a command that is
+    refused for another reason is so at once."""
 
     def __init__(
         self, words: str, log: Callable[[str], None] = lambda text: None, actor: type[JudgeActor] = JudgeActor
     ) -> None:
         self.cluster, self._log, self._actor = ClusterAddress.read(words), log, actor
-        self._joined = join(self.cluster.address)
+        imported()
         self._pools: dict[str, ClusterPool] = {}
+        self._lock = threading.Lock()
+        self._asked = self._joined = False
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +65,7 @@ class ClusterDevices:
             raise UsageError(
                 f"--device {words}: a cluster is asked for cpu or cuda; its machines and ADDRESS?make=NAME choose among them"
             )
+        self._join()
         has_gpus = any(node["Alive"] and node["Resources"].get("GPU") for node in imported().nodes())
         if words == "all" and not has_gpus:
             raise UsageError("--device all: the cluster has no GPU; use --device cpu")
@@ -88,9 +92,17 @@ class ClusterDevices:
 
     def _pool(self, device: str) -> ClusterPool:
         kind = self.chosen(device)[0]
-        if kind not in self._pools:
-            self._pools[kind] = ClusterPool(self.cluster, kind, self._log, self._actor)
-        return self._pools[kind]
+        self._join()
+        with self._lock:
+            if kind not in self._pools:
+                self._pools[kind] = ClusterPool(self.cluster, kind, self._log, self._actor)
+            return self._pools[kind]
+
+    def _join(self) -> None:
+        with self._lock:
+            if not self._asked:
+                self._joined = join(self.cluster.address)
+                self._asked = True
 
 
 class ClusterJudge:
