@@ -18,7 +18,7 @@ from typing import Any
 
 from bottega.bench.caveats import SAME_MACHINE
 from bottega.cluster.address import ClusterAddress, imported
-from bottega.cluster.judge_actor import ActorAnswer, JudgeActor
+from bottega.cluster.judge_actor import ActorAnswer, JudgeActor, code_digest
 from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, ended
 from bottega.core.errors import JudgeError, UsageError
 from bottega.core.foreign_text import one_line
@@ -162,6 +162,10 @@ class ClusterPool:
                     if len(makes) > 1
                     else ", with different software or drivers: make them alike"
                 )
+            )
+        if fits[0].told["code"] != code_digest():
+            raise UsageError(
+                "--cluster: its machines have other code of Bottega than this one, under the same version: make them alike"
             )
         self._first, self._identity = fits[0], fits[0].identity
         for judge in ready:
