@@ -21,9 +21,10 @@ from bottega.app.training_command import sft_app  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
+from bottega.train import learner  # noqa: E402
 from bottega.train.checksums import damage  # noqa: E402
 from bottega.train.packing import pack  # noqa: E402
-from bottega.train.ranks import Ranks, require_ranks  # noqa: E402
+from bottega.train.ranks import RankLostError, Ranks, require_ranks  # noqa: E402
 from bottega.train.settings import ShardingSettings  # noqa: E402
 from bottega.train.sharding import filled_outline, outline  # noqa: E402
 
@@ -103,6 +104,16 @@ def test_too_few_gpus_are_refused_with_the_command_that_would_do() -> None:
     require_ranks(ShardingSettings(ranks=2), Ranks(size=4), "train")
     with pytest.raises(UsageError, match="offload needs torchrun"):
         require_ranks(ShardingSettings(offload=True), Ranks(), "sft")
+
+
+def test_a_rank_whose_leader_was_killed_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*given: object, **options: object) -> None:
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:6869.")
+
+    monkeypatch.setattr(torch.distributed, "broadcast_object_list", closed)
+    monkeypatch.setattr(learner.signal, "signal", lambda *given: None)
+    with pytest.raises(RankLostError, match="the same command with --resume goes on"):
+        learner.follow(Ranks(1, 2, control=object()))
 
 
 SFT = [

@@ -56,13 +56,18 @@ def together(method: Callable[Given, Found]) -> Callable[Given, Found]:
                 learner.ranks.tell((method.__name__, args[1:], kwargs))
                 found = method(*args, **kwargs)
             except (RuntimeError, TrainingError) as error:
-                if learner.ranks.sharded and LOST.search(str(error)):
-                    raise RankLostError("another rank of this run was lost; the same command with --resume goes on") from error
+                if learner.ranks.sharded:
+                    _raise_if_lost(error)
                 raise
             learner.ranks.in_step = True
         return found
 
     return called
+
+
+def _raise_if_lost(error: Exception) -> None:
+    if LOST.search(str(error)):
+        raise RankLostError("another rank of this run was lost; the same command with --resume goes on") from error
 
 
 class Learner:
@@ -221,7 +226,7 @@ def follow(ranks: Ranks) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.SIG_IGN)
     learner: Learner | None = None
-    while (call := ranks.hear()) is not None:
+    while (call := _heard(ranks)) is not None:
         name, args, options = call
         try:
             if learner is None or name == BEGIN:
@@ -231,6 +236,14 @@ def follow(ranks: Ranks) -> None:
                 getattr(learner, name)(*args, **options)
         except BottegaError:  # the leader has met the same one, and tells it
             return
+
+
+def _heard(ranks: Ranks) -> Any:
+    try:
+        return ranks.hear()
+    except RuntimeError as error:
+        _raise_if_lost(error)
+        raise
 
 
 def _placed_policy(
