@@ -49,3 +49,19 @@ def test_a_band_needs_the_step_before() -> None:
     assert read_config("rl", None, None, ["rollout.band=[0.1, 0.9]"]).rollout.band == (0.1, 0.9)
     with pytest.raises(UsageError, match="staleness"):
         read_config("rl", None, None, ["rollout.band=[0.1, 0.9]", "rollout.staleness=1", "rejection.mismatch.on=false"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ([], r"model.device = cuda.*set model.device=cpu rollout.judge_device=cpu rollout.language=cpp"),
+        (["model.device=cpu", "rollout.judge_device=cuda:1"], r"judged on cuda:1.*set rollout.judge_device=cpu .*--cluster"),
+    ],
+    ids=["model", "judge"],
+)
+def test_a_machine_without_a_gpu_is_told_which_settings_do_without(
+    settings: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=told), open_inputs(read_config("rl", "one-gpu", None, settings)):
+        pass

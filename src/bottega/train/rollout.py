@@ -68,6 +68,7 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language, judge_device = judged_on(config, model_device)
+    _require_gpus(model_device, judge_device if host is LOCAL else "cpu")
     if host is not LOCAL:
         judge_device = kind_of(judge_device)  # which GPU of this machine the model has says nothing there
     found = _tasks("tasks", config.data.tasks, judge_device)
@@ -90,6 +91,19 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
             host=host,
             problems=tuple(problem.message for problem in (*found.problems, *validation.problems)),
             validation=validation.tasks,
+        )
+
+
+def _require_gpus(model_device: str, judge_device: str) -> None:
+    """Raises `UsageError` where this machine has none for the model or for its own judge, in the words of a run's settings."""
+    if torch.cuda.is_available():
+        return
+    cpu = "rollout.judge_device=cpu rollout.language=cpp"
+    if model_device != "cpu":
+        raise UsageError(f"model.device = {model_device}: no NVIDIA GPU is visible here; set model.device=cpu {cpu}")
+    if judge_device != "cpu":
+        raise UsageError(
+            f"kernels are judged on {judge_device}: no NVIDIA GPU is visible here; set {cpu}, or judge elsewhere by --cluster"
         )
 
 
