@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,7 @@ def test_a_rank_whose_leader_was_killed_says_so_in_a_line(monkeypatch: pytest.Mo
         raise RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:6869.")
 
     monkeypatch.setattr(torch.distributed, "broadcast_object_list", closed)
-    monkeypatch.setattr(learner.signal, "signal", lambda *given: None)
+    monkeypatch.setattr(signal, "signal", lambda *given: None)
     with pytest.raises(RankLostError, match="the same command with --resume goes on"):
         learner.follow(Ranks(1, 2, control=object()))
 
