@@ -137,6 +137,23 @@ def test_signals_and_standard_output_are_the_commands_own_also_after_ray_has_sta
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_a_command_that_has_no_answer_to_sigterm_ends_its_ray_with_it() -> None:
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    code = (
+        "import time\nfrom bottega.cluster.judges import ClusterDevices\n"
+        "with ClusterDevices('local') as host:\n    host.chosen(None)\n    print('up', flush=True)\n    time.sleep(600)\n"
+    )
+    environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        below = descendants(process.pid)
+        assert below
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+        assert gone(below, 20)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _ask_in_vain(judge: Any, task: Task) -> None:
     with pytest.raises(JudgeError, match=r"closed|cancelled"):
         judge.judge(task, candidate_from(HANGS))

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 from bottega.core.errors import UsageError
@@ -94,7 +94,8 @@ def _of_variable(address: str) -> str:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Ray would end the process at SIGTERM, where a command may end its step first."""
+    """Ray would end the process at SIGTERM, where a command may end its step first. Who has no answer to it ends in order, and Ray with it: of a
+    process that is just gone, some of Ray's own see it only after a minute."""
     here = threading.current_thread() is threading.main_thread()
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if here}
     try:
@@ -102,7 +103,11 @@ def _signals_kept() -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             if handler is not None:
-                signal.signal(number, handler)
+                signal.signal(number, _end if handler is signal.SIG_DFL else handler)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 @contextmanager
