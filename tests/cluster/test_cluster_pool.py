@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ from scripted_actor import OTHER, TASK, ScriptedActor, candidate
 from small_cluster import machine, ray_cluster
 from waiting import until
 
-import bottega
 from bottega.cluster import pool
 from bottega.cluster.judges import ClusterDevices
 from bottega.core.errors import JudgeError, UsageError
@@ -136,29 +133,6 @@ def test_devices_of_another_make_are_another_pool(cluster: Any) -> None:
         host.judge("cuda:1")
     for one in machines:
         cluster.remove_node(one)
-
-
-@pytest.mark.slow
-def test_machines_with_other_code_under_the_same_version_are_not_used(tmp_path: Path) -> None:
-    """A line more in one file of a checkout that its workers import."""
-    other = tmp_path / "src"
-    shutil.copytree(Path(bottega.__file__).parent, other / "bottega", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
-    with open(other / "bottega" / "core" / "verdict.py", "a") as file:
-        file.write("# changed here\n")
-    with ray_cluster() as cluster:
-        path = os.pathsep.join([str(other), os.environ["PYTHONPATH"]])
-        changed, log = machine(cluster, env_vars={"PYTHONPATH": path}), list[str]()
-        with devices() as host, pytest.raises(UsageError, match="other code of Bottega than this one"):
-            host.judge("cpu")
-        same = machine(cluster)
-        with devices() as host, pytest.raises(UsageError, match="different software"):
-            host.judge("cpu")
-        cluster.remove_node(changed)
-        with devices(log) as host, host.judge("cpu") as judge:
-            machine(cluster, env_vars={"PYTHONPATH": path})
-            until(lambda: any("left out" in line for line in log), 120)
-            assert judge.judge(TASK, candidate("judge 0 x")).diagnosis == "judge 0 x" and judge.workers == 1
-        cluster.remove_node(same)
 
 
 def _alive(pid: int) -> bool:
