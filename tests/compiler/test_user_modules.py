@@ -123,6 +123,14 @@ MODULES = {
     "a_product_in_another_order": module(
         "torch.einsum('bij,bjk->kbi', x, y) * 2", "torch.randn(2, 3, 4), torch.randn(2, 4, 5)", "x, y"
     ),
+    "truths_added": module("x * (y + z) + (y * z)", "torch.randn(3, 4), torch.arange(12).view(3, 4) % 2 > 0, torch.ones(3, 4) > 0", "x, y, z"),
+    "whole_numbers_wrap": module(
+        "(x + 200).float() - (-x).float(), (y * y).float()", "torch.arange(256, dtype=torch.uint8), torch.arange(9, dtype=torch.int32) * 99999", "x, y"
+    ),
+    "a_fraction_among_whole_numbers": module("x * torch.full_like(y, 2.7) + y", "torch.randn(3, 4), torch.arange(4)", "x, y"),
+    "rows_of_a_product_in_another_type": module(
+        "F.linear(x, self.w)[:, :-1] ** 1.0", "torch.randint(0, 9, (4, 6, 16))", init="self.w = nn.Buffer(torch.randint(0, 9, (50, 16)))"
+    ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 

@@ -21,6 +21,8 @@ UNARY = frozenset(_UNARY.split())
 BINARY = frozenset(_BINARY.split())
 """`maximum` and `minimum` pass NaN on; `remainder` has the sign of the divisor, `fmod` of the dividend."""
 TERNARY = frozenset(("where",))
+TRUTHS = frozenset(("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan"))
+"""Functions whose results are true or false."""
 FUNCTIONS = UNARY | BINARY | TERNARY
 
 

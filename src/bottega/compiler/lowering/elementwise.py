@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bottega.compiler.expression import Apply, Cast, Constant, Expression, Index, Load, apply
+from bottega.compiler.expression import TRUTHS, Apply, Cast, Constant, Expression, Index, Load, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.trace import Ref
 
@@ -62,6 +62,8 @@ PAIRS = {name: name for name in ("fmod", "remainder", "atan2", "maximum", "minim
     "logical_and": "and",
     "logical_or": "or",
 }
+OF_TRUTHS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and", "bitwise_and": "and", "bitwise_or": "or"}
+"""Operators of two truth values whose result is one: torch adds no more than true to true."""
 UNARY: dict[str, Unary] = {
     "silu": lambda x: apply("mul", x, apply("sigmoid", x)),
     "mish": mish,
@@ -130,13 +132,12 @@ def _narrowed(body: Expression, scope: LoweringScope, dtype: str) -> Expression:
         return body
     from bottega.compiler.expression import replace, walk
 
-    logical = frozenset(("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan"))
     swap: dict[Expression, Expression] = {}
     kept: set[Expression] = set()
     for node in walk(body):
         if isinstance(node, Apply) and node.function == "where":
             kept.add(node.arguments[0])
-        if isinstance(node, Apply) and node.function in logical:
+        if isinstance(node, Apply) and node.function in TRUTHS:
             kept.update(node.arguments)
     for node in walk(body):
         if isinstance(node, Load) and "float" not in node.dtype and node not in kept:
@@ -150,6 +151,8 @@ def _body(scope: LoweringScope, operator: str) -> Expression:
     def get(name: str) -> Expression:
         return scope.load(scope.argument(name), shape)
 
+    if operator in OF_TRUTHS and scope.spec()[1] == "bool":
+        return apply(OF_TRUTHS[operator], _x(scope), get("other"))
     if operator in SIMPLE:
         return apply(operator, _x(scope))
     if operator in PAIRS:
@@ -251,9 +254,7 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
         case "heaviside":
             return apply("where", apply("gt", x, 0.0), 1.0, apply("where", apply("eq", x, 0.0), get("values"), 0.0))
         case "bitwise_and" | "bitwise_or":
-            if scope.spec()[1] != "bool":
-                raise scope.refuse("bits of integers")
-            return apply("and" if operator == "bitwise_and" else "or", x, get("other"))
+            raise scope.refuse("bits of integers")
     raise scope.refuse("is not understood")
 
 

@@ -9,7 +9,19 @@ from typing import Any
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.compose import reshaped
-from bottega.compiler.expression import Cast, Constant, Expression, Index, Load, walk, with_views
+from bottega.compiler.expression import (
+    TRUTHS,
+    Apply,
+    Cast,
+    Constant,
+    Expression,
+    Gather,
+    Index,
+    Load,
+    children,
+    walk,
+    with_views,
+)
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.trace import Graph, Ref, TraceNode
@@ -117,15 +129,24 @@ class LoweringScope:
         """A new tensor, every element for itself."""
         buffer = self.fresh(shape, dtype, suffix)
         whole = marked(buffer)
-        body = self.rounded(body, dtype)
+        body = self.stored(body, dtype)
         store = StoreOp(squeezed(whole), squeezed_body(body, shape), dtype)
         self.state(Map(squeezed_shape(shape), (store,), self.origin))
         return LoweredTensor(whole, dtype)
 
-    def rounded(self, body: Expression, dtype: str) -> Expression:
-        """The body as it is once it was stored, where that matters."""
-        kept = isinstance(body, Cast | Load) and body.dtype == dtype
-        return body if kept or dtype not in HALVES or self.node.name not in self.decisive else Cast(dtype, body)
+    def stored(self, body: Expression, dtype: str) -> Expression:
+        """The body as it is once it was stored, also inside a fused kernel: whole numbers wrap and lose their fraction, of a sum of truth values the
+        truth is left, and what was loaded has the result's type, so that a bare load is a copy. Halves are rounded only where that decides."""
+        if isinstance(body, Cast | Load | Gather) and body.dtype == dtype:
+            return body
+        if "float" not in dtype and isinstance(body, Constant):
+            return Constant(bool(body.value) if dtype == "bool" else int(body.value), body.text)
+        if dtype in HALVES and self.node.name in self.decisive:
+            return Cast(dtype, body)
+        changes = isinstance(body, Load | Gather) or (
+            "float" not in dtype and isinstance(body, Apply) and not _is_of(body, dtype)
+        )
+        return Cast(dtype, body) if changes else body
 
     def rows(
         self,
@@ -156,14 +177,14 @@ class LoweringScope:
             seen = reshaped(marked(buffer), shape)
             assert seen is not None
             view = turned_view(seen, order)
-            stores, row_stores = (StoreOp(view, turned(self.rounded(per_element, dtype), shape, order), dtype),), ()
+            stores, row_stores = (StoreOp(view, turned(self.stored(per_element, dtype), shape, order), dtype),), ()
             result = marked(buffer)
         else:
             assert per_row is not None
             keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
             buffer = self.fresh(keeping, dtype, suffix)
             view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
-            stores, row_stores = (), (StoreOp(view, squeezed_body(self.rounded(per_row, dtype), kept), dtype),)  # type: ignore[assignment]
+            stores, row_stores = (), (StoreOp(view, squeezed_body(self.stored(per_row, dtype), kept), dtype),)  # type: ignore[assignment]
             result = marked(buffer)
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return LoweredTensor(result, dtype)
@@ -216,6 +237,32 @@ class LoweringScope:
         text = f"{tensor.view.text}.reshape({sizes})"
         axes = reshaped_axes(tensor.view, shape)
         return LoweredTensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)
+
+
+def _is_of(body: Expression, dtype: str) -> bool:
+    """Whether a body gives this whole type anyway. Kernels compute with whole numbers of 64 bits."""
+    if isinstance(body, Apply) and body.function in TRUTHS:
+        return dtype == "bool"
+    if isinstance(body, Apply) and body.function == "where":
+        return all(_is_of(arm, dtype) for arm in body.arguments[1:])
+    if isinstance(body, Constant):
+        return isinstance(body.value, bool) if dtype == "bool" else isinstance(body.value, int)
+    if isinstance(body, Load | Gather | Cast):
+        return body.dtype == dtype
+    if dtype != "int64":
+        return False
+    whole = isinstance(body, Apply) and body.function in (
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "abs",
+        "maximum",
+        "minimum",
+        "remainder",
+        "floor_divide",
+    )
+    return isinstance(body, Index) or (whole and all(_is_of(each, dtype) for each in children(body)))
 
 
 def squeezed_shape(shape: Shape) -> Shape:

@@ -10,6 +10,7 @@ from bottega.compiler.backends.cpp.prelude import VECTORS
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, floating, literal, memory_type, promoted
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import (
+    TRUTHS,
     Apply,
     Cast,
     Constant,
@@ -28,7 +29,6 @@ _OPERATORS = {
     "or": ("||", 1), "and": ("&&", 2), "eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 4), "le": ("<=", 4), "gt": (">", 4),
     "ge": (">=", 4), "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7),
 }  # fmt: skip
-_COMPARISONS = frozenset(["or", "and", "eq", "ne", "lt", "le", "gt", "ge", "not", "isnan"])
 _KEEP_TYPE = frozenset(
     ["neg", "abs", "add", "sub", "mul", "maximum", "minimum", "fmod", "remainder", "floor_divide", "relu", "sign", "square"]
 )
@@ -96,7 +96,7 @@ class CppEmitter:
             return self.names[node.name][1]
         if isinstance(node, Cast):
             return compute_type(node.dtype)
-        if node.function in _COMPARISONS:
+        if node.function in TRUTHS:
             return "bool"
         if node.function == "where":
             return self._joint(node.arguments[1:])
@@ -297,7 +297,7 @@ class CppEmitter:
         left, right = node.arguments
         if node.function in ("and", "or"):
             kind = "bool"
-        elif node.function in _COMPARISONS:
+        elif node.function in TRUTHS:
             kind = self._joint(node.arguments)
         else:
             kind = self.kind(node)

@@ -23,6 +23,7 @@ from bottega.compiler.backends.triton.spelling import (
     wrap,
 )
 from bottega.compiler.expression import (
+    TRUTHS,
     Apply,
     Cast,
     Constant,
@@ -37,7 +38,6 @@ from bottega.compiler.expression import (
 
 LONGEST = 66
 """Text of an inner expression beyond this gets a name and a line of its own."""
-BOOLEAN = {"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan"}
 FLOATING = frozenset(
     (
         *(
@@ -160,7 +160,7 @@ class ExpressionEmitter(ABC):
             return self.kinds.get(node.name, "float")
         if isinstance(node, Cast):
             return kind_of(node.dtype)
-        if node.function in BOOLEAN:
+        if node.function in TRUTHS:
             return "bool"
         inside = [self.kind(argument) for argument in (node.arguments[1:] if node.function == "where" else node.arguments)]
         return "float" if node.function in FLOATING else most(inside)
