@@ -125,12 +125,19 @@ MODULES = {
     ),
     "truths_added": module("x * (y + z) + (y * z)", "torch.randn(3, 4), torch.arange(12).view(3, 4) % 2 > 0, torch.ones(3, 4) > 0", "x, y, z"),
     "whole_numbers_wrap": module(
-        "(x + 200).float() - (-x).float(), (y * y).float()", "torch.arange(256, dtype=torch.uint8), torch.arange(9, dtype=torch.int32) * 99999", "x, y"
+        "(x + 200).float() - (-x).float(), (y * y).float()", "torch.arange(256, dtype=torch.uint8), torch.arange(9).int() * 99999", "x, y"
     ),
     "a_fraction_among_whole_numbers": module("x * torch.full_like(y, 2.7) + y", "torch.randn(3, 4), torch.arange(4)", "x, y"),
     "rows_of_a_product_in_another_type": module(
         "F.linear(x, self.w)[:, :-1] ** 1.0", "torch.randint(0, 9, (4, 6, 16))", init="self.w = nn.Buffer(torch.randint(0, 9, (50, 16)))"
     ),
+    "changed_where_a_mask_says": module("y * 2", "torch.randn(4, 6), torch.randn(4, 6)", "x, z", "", "y = x * 3; y[y > 0] += 1; y[x > 0] = z[x > 0]"),
+    "means_over_what_a_mask_chooses": module(
+        "x[m].float().mean(), F.mse_loss(y[m], z[m]), y[r].mean(0), (y[r] - 1).sum()",
+        "torch.randint(0, 9, (4, 6)), torch.randn(4, 6), torch.randn(4, 6), torch.rand(4, 6) > 0.5, torch.rand(4) > 0.2",
+        "x, y, z, m, r",
+    ),
+    "one_window": module("self.p(x)", "torch.randn(2, 10, 4)", init="self.p = nn.MaxPool1d(4)"),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 
@@ -284,6 +291,22 @@ def test_a_module_that_keeps_a_state_is_refused() -> None:
     )  # fmt: skip
     with pytest.raises(Refusal, match="from call to call"):
         DraftCompiler(1).build(Task(source, "state"), "cpp")
+
+
+def test_a_recurrent_layer_may_be_the_module_itself() -> None:
+    head, _, rest = module("x", "torch.randn(3, 5, 4)").partition("class Model")
+    source = f"{head}class Model(nn.LSTM):\n    def __init__(self):\n        super().__init__(4, 6)\n\n\n{rest[rest.index('def get_inputs') :]}"
+    wanted, got = (torch.utils._pytree.tree_leaves(value) for value in _outputs(source, "layer", 0))
+    torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize(
+    ("body", "operator"),
+    [("x[x > 0] * 2", "index"), ("x.nonzero() * 2", "nonzero"), ("x[(x > 0) & (x < 9)].sort()[0]", "index")],
+)
+def test_a_size_that_depends_on_values_is_refused_by_the_operator_that_makes_it(body: str, operator: str) -> None:
+    with pytest.raises(Refusal, match=f"module: {operator}: the size of its result depends on the values"):
+        DraftCompiler(1).build(Task(module(body), "module"), "cpp")
 
 
 def test_random_numbers_are_not_left_to_torch() -> None:

@@ -65,6 +65,16 @@ def program(folder: Path) -> Path:
     return folder / "serve.py"
 
 
+class Needing(nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None, more: torch.Tensor | None = None) -> torch.Tensor:
+        return x if mask is None else x + mask
+
+
+def test_none_is_written_down_where_an_argument_must_be_given() -> None:
+    made = import_source(task_of_call(Needing(), (torch.ones(3),), {"mask": None, "more": None}).task.source, "task")
+    assert made.get_inputs()[1] == {"mask": None}
+
+
 @torch.no_grad()
 def test_a_call_is_written_down_with_its_shapes_types_strides_and_masks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ from torch.export.graph_signature import OutputKind
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
+from bottega.compiler.masked_elements import with_masks_kept
 from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
@@ -159,6 +160,7 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
+        with_masks_kept(exported.graph)
         if any("assigned during export" in str(warning.message) for warning in told) and (
             key := _kept_state(exported, model, given)
         ):
@@ -386,10 +388,11 @@ def _node(node: Any) -> TraceNode:
             value = argument.default_value
         arguments[argument.name] = _plain(value)
     values = node.meta.get("val")
-    outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
+    operator = _operator(node.target)
+    outputs = tuple(_spec(v, operator) for v in values) if isinstance(values, tuple | list) else (_spec(values, operator),)
     keywords = frozenset(argument.name for argument in schema.arguments if argument.kwarg_only)
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
-    return TraceNode(node.name, _operator(node.target), arguments, outputs, module, str(node.target), keywords, draws)
+    return TraceNode(node.name, operator, arguments, outputs, module, str(node.target), keywords, draws)
 
 
 def _respoken(nodes: list[TraceNode], returned: list[Any], names: dict[str, str]) -> tuple[list[TraceNode], list[Any]]:
@@ -448,12 +451,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _spec(value: Any) -> Spec | None:
-    return _spec_of(value) if isinstance(value, torch.Tensor) else None
+def _spec(value: Any, operator: str = "") -> Spec | None:
+    return _spec_of(value, operator) if isinstance(value, torch.Tensor) else None
 
 
-def _spec_of(value: torch.Tensor) -> Spec:
+def _spec_of(value: torch.Tensor, operator: str = "") -> Spec:
     if not all(isinstance(size, int) for size in value.shape):
-        raise Refusal("the size of a result depends on the values of its inputs")
+        raise Refusal(f"{operator or 'it'}: the size of its result depends on the values of its inputs")
     shape = tuple(int(size) for size in value.shape)
     return Spec(shape, str(value.dtype).removeprefix("torch."), tuple(int(stride) for stride in value.stride()))

@@ -8,6 +8,7 @@ text (an argument that is a cache object, a module that holds a lambda) raises `
 from __future__ import annotations
 
 import base64
+import inspect
 import io
 import math
 import pickle
@@ -109,7 +110,8 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
         )
     try:
         data = _structure(module)
-        given = {key: value for key, value in options.items() if value is not None}
+        required = {key for key, each in inspect.signature(module.forward).parameters.items() if each.default is each.empty}
+        given = {key: value for key, value in options.items() if value is not None or key in required}
         positional, keywords = f"[{', '.join(map(_written, arguments))}]", _written(dict(given))
         named = _types(module, data)
         own, imports, roots = source_of(named)

@@ -133,9 +133,9 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
     origin = (operator,)
     if operator in RECURRENT_CELLS:
         x = scope.operand("input")
-        if not scope.node.module:
-            raise scope.refuse("outside of a module")
-        return FunctionCall(self_text(scope.node.module), (x.view, *_states(scope)), (), names, origin, operator == "lstm")
+        # Where the task's module is a recurrent layer itself, the class of what is written is below the layer's.
+        function = self_text(scope.node.module) if scope.node.module else "super().forward"
+        return FunctionCall(function, (x.view, *_states(scope)), (), names, origin, operator == "lstm")
     if operator in GROUPED:
         rows, matrices, ends = (scope.operand(name).view for name in GROUPED[operator])
         return FunctionCall("F.grouped_mm", (rows, matrices), (("offs", ends),), names, origin)

@@ -148,7 +148,7 @@ class FunctionWriter:
                 return text
         for view in ranked:
             if view.axes and all(view.axes[axis] for axis in axes):
-                return " * ".join(view.axes[axis] for axis in axes if view.shape[axis] > 1)
+                return " * ".join(view.axes[axis] for axis in axes if view.shape[axis] > 1) or str(size)
         for view in ranked:
             text = self._part(size, axes, view)
             if text:
