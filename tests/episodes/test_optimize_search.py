@@ -7,6 +7,7 @@ in tests/app/test_optimize.py.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,20 +59,24 @@ class Bench(FakeJudge):
     problems: tuple[str, ...] = ()
     unavailable: dict[str, str] = {}  # noqa: RUF012 (a subclass sets it)
     slow: float = 0.0
+    trying: float = 0.0
+    """Seconds until it is known whether the module can be judged."""
     at_the_end: Callable[[], None] | None = None
     """Called when the last word begins, which then takes for ever."""
 
     def __init__(self, *_: Any, **options: Any) -> None:
         super().__init__()
         type(self).finals = []
+        self.closed = threading.Event()
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self.closed.set()
 
     def fitness(self, task: Task) -> dict[str, Any]:
+        self.closed.wait(self.trying)
         if self.fit is not None:
             raise self.fit
         return {"facts": {}, "problems": [], "unavailable": self.unavailable}
@@ -357,6 +362,12 @@ def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]
     finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=4.0)))
     assert finished is not None and finished.result.ended == "the budget of 4 seconds is spent"
     assert finished.attempts == 1 and finished.result.attempts == {"faster": 1, "not judged": 1}
+
+
+def test_time_ends_the_trying_of_a_slow_module(tmp_path: Path, benches: type[Bench]) -> None:
+    benches.trying = 60.0
+    with pytest.raises(TaskError, match=r"not over after 0\.3 seconds, all that `minutes` allows"):
+        run(tmp_path / "run", [answer(kernel(1.2))], request(caps=BudgetCaps(seconds=0.3)))
 
 
 def test_a_budget_that_allows_no_answer_is_a_report_too(tmp_path: Path) -> None:

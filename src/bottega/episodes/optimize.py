@@ -87,11 +87,12 @@ async def optimize(
             host.judge(settings.device, workers=request.workers, **options) as judge,
             _measuring(request, host) as measuring,
         ):
-            started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge, host))
+            budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))  # trying the module counts
+            trying = asyncio.to_thread(_started, request, journal, judge, host)
+            started = await _unless_stopped(stop, trying, budget.seconds_left())
             client = await _unless_stopped(stop, asyncio.wrap_future(opening))
             request = _as_it_can_be_judged(request, started)
             settings = request.settings
-            budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))
             if listener is not None:
                 for event in journal.events:
                     listener(event)
@@ -113,6 +114,11 @@ async def optimize(
             ended, error, trace = await _search(context, subject, settings, stop, request.backbone != NO_MODEL)
     except _Stopped:
         return None
+    except TimeoutError:
+        raise TaskError(
+            f"{subject.task.label}: trying it in the sandbox was not over after {request.caps.seconds:g} seconds, all that `minutes` allows; "
+            "give it more of them, or smaller inputs"
+        ) from None
     finally:
         await asyncio.to_thread(loading.shutdown)  # the program would end in the middle of it, and abort
         if not opening.cancelled() and opening.exception() is None:
@@ -145,13 +151,13 @@ class _Stopped(Exception):
     """A signal came while there was nothing to report yet."""
 
 
-async def _unless_stopped(stop: Stop, work: Any) -> Any:
-    """The work's result, or `_Stopped` as soon as a signal comes. A thread under way is left behind: its judge is closed under it."""
+async def _unless_stopped(stop: Stop, work: Any, seconds: float | None = None) -> Any:
+    """The work's result, `_Stopped` as soon as a signal comes, or TimeoutError. A thread under way is left behind: its judge is closed under it."""
     task, ring = asyncio.ensure_future(work), asyncio.ensure_future(stop.search.wait())
     try:
-        await asyncio.wait({task, ring}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, ring}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise _Stopped
+            raise _Stopped if ring.done() else TimeoutError
         return task.result()
     finally:
         task.cancel()
