@@ -137,6 +137,9 @@ MODULES = {
         "torch.randint(0, 9, (4, 6)), torch.randn(4, 6), torch.randn(4, 6), torch.rand(4, 6) > 0.5, torch.rand(4) > 0.2",
         "x, y, z, m, r",
     ),
+    "targets_that_are_no_probabilities": module(
+        "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
+    ),
     "one_window": module("self.p(x)", "torch.randn(2, 10, 4)", init="self.p = nn.MaxPool1d(4)"),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip

@@ -80,7 +80,8 @@ def _element(scope: LoweringScope, operator: str, first: LoweredTensor) -> Expre
         case "kl_div":
             if scope.argument("log_target"):
                 return apply("mul", apply("exp", y), apply("sub", y, x))
-            return apply("where", apply("gt", y, 0.0), apply("mul", y, apply("sub", apply("log", y), x)), 0.0)
+            own = apply("where", apply("eq", y, 0.0), 0.0, apply("mul", y, apply("log", y)))  # NaN below zero, as torch has it
+            return apply("sub", own, apply("mul", y, x))
         case "soft_margin_loss":
             return softplus(apply("neg", apply("mul", x, y)), 1.0, 1e30)
         case "hinge_embedding_loss":
