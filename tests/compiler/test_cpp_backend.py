@@ -395,3 +395,21 @@ def test_a_cpu_without_halves_gets_products_in_fp32(monkeypatch: pytest.MonkeyPa
     assert "attn_mask=m" in text and "q.float()" in text
     monkeypatch.setattr(wide_products, "slow_types", lambda: frozenset({"float16"}))
     assert ".float()" not in write(understood.plan(kept), understood.frame, kept)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "product"),
+    [
+        ("nn.ConvTranspose2d(5, 7, (2, 3), stride=(2, 3))", "2, 5, 4, 6", True),
+        ("nn.ConvTranspose1d(5, 7, 4, stride=4, bias=False)", "3, 5, 9", True),
+        ("nn.ConvTranspose2d(5, 7, 3, stride=2)", "2, 5, 4, 6", False),
+        ("nn.ConvTranspose2d(6, 8, 2, stride=2, groups=2)", "2, 6, 4, 6", False),
+    ],
+)
+def test_windows_that_do_not_overlap_are_a_product(layer: str, shape: str, product: bool) -> None:
+    source = module("F.relu(self.c(x))", f"torch.randn({shape})", init=f"self.c = {layer}")
+    light = ALL - {"own_convolution", "own_product"}
+    _check(source, light, 3)
+    understood = lower_task(Task(source, "module"), with_library=False)
+    text = write(understood.plan(light), understood.frame, light)
+    assert ("torch.bmm" in text) == product and ("F.conv_transpose" in text) != product

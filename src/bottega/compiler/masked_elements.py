@@ -166,8 +166,7 @@ class _MaskedElements:
 
     def _made(self, target: Any, *arguments: Any, **options: Any) -> Node:
         made = self.graph.call_function(target, arguments, options)
-        given = [made.args, made.kwargs]
-        values = torch.fx.map_arg(given, lambda node: node.meta["val"])
+        values: Any = torch.fx.map_arg((made.args, made.kwargs), lambda node: node.meta["val"])  # type: ignore[type-var]
         mode = next(node.meta["val"].fake_mode for node in made.all_input_nodes)
         with mode:
             made.meta["val"] = target(*values[0], **values[1])

@@ -16,13 +16,22 @@ from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
 from bottega.compiler.in_place import stored_in_place, stored_over_calls
-from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
+from bottega.compiler.kernel import Convolution, FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
 from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
-from bottega.compiler.planner_passes import CHUNKED_ROWS, IN_PLACE, LIBRARY_FUNCTIONS, OWN, OWN_RECURRENCE, SHORT_ROWS, is_ours
+from bottega.compiler.planner_passes import (
+    CHUNKED_ROWS,
+    IN_PLACE,
+    LIBRARY_FUNCTIONS,
+    OWN,
+    OWN_RECURRENCE,
+    SEPARATE_WINDOWS,
+    SHORT_ROWS,
+    is_ours,
+)
 from bottega.compiler.row_chunks import row_chunks
 from bottega.compiler.short_rows import written_out
 from bottega.compiler.sizes import resolved
@@ -93,12 +102,11 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
     """Chooses our kernel, torch's call or the library's function for each statement. A plan without a kernel of ours is no candidate: then the heavy
     operators are ours from the start."""
     heavy = tuple(kind for kind, _ in OWN)
-    steps = OWN_RECURRENCE in passes
     light = any(statement.kernel and not isinstance(statement.kernel, (*heavy, GroupedProduct)) for statement in statements)
-    light |= steps and any(statement.pieces for statement in statements)
+    light |= any(_in_pieces(statement, passes) for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
-        if steps and statement.pieces:
+        if _in_pieces(statement, passes):
             chosen += statement.pieces
             continue
         if statement.library_call is not None and LIBRARY_FUNCTIONS.name in passes:
@@ -117,6 +125,11 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
         assert kernel is not None
         chosen.append(kernel)
     return chosen
+
+
+def _in_pieces(statement: Statement, passes: frozenset[str]) -> bool:
+    wanted = SEPARATE_WINDOWS if isinstance(statement.kernel, Convolution) else OWN_RECURRENCE
+    return bool(statement.pieces) and wanted in passes
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:

@@ -9,6 +9,7 @@ from bottega.compiler.matmul_rule import pays
 
 OWN_PRODUCT, CHUNKED_ROWS, OWN_RECURRENCE = "own_product", "chunked_rows", "own_recurrence"
 SHARED_RESULTS, IN_PLACE, SHORT_ROWS = "shared_results", "in_place", "short_rows"
+SEPARATE_WINDOWS = "separate_windows"
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",

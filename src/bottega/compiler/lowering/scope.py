@@ -53,7 +53,7 @@ class Statement:
     library_call: FunctionCall | None = None
     """A call of the kernel library that does the same."""
     pieces: tuple[Kernel, ...] = ()
-    """Kernels and calls that do the same together, for the backends that write recurrences."""
+    """Kernels and calls that do the same together, for the backends that write recurrences, or windows that do not overlap as a product."""
 
 
 @dataclass

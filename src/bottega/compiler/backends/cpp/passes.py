@@ -6,13 +6,18 @@ from bottega.compiler.backends.cpp.matmul import PACKED_ONCE
 from bottega.compiler.backends.cpp.module import FREED_EARLY
 from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.planner_passes import IN_PLACE, OWN_RECURRENCE, SHARED_RESULTS, SHORT_ROWS
+from bottega.compiler.planner_passes import IN_PLACE, OWN_RECURRENCE, SEPARATE_WINDOWS, SHARED_RESULTS, SHORT_ROWS
 
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         OWN_RECURRENCE,
         "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
         "Multiply the inputs of all steps at once and walk the steps ({origin}) in one kernel, with the recurrent weights packed for registers.",
+    ),
+    CompilerPass(
+        SEPARATE_WINDOWS,
+        "A transposed convolution in fp32 whose windows are as large as its stride, without padding and groups.",
+        "Write {origin} as the library's product, each of whose elements goes to one place of the result.",
     ),
     CompilerPass(
         WIDE_PRODUCTS,
