@@ -5,7 +5,7 @@
     PYTHONPATH=src:benchmarks python3 benchmarks/screen_modules.py run FOLDER --half A --language triton --dtype bfloat16
     PYTHONPATH=src:benchmarks python3 benchmarks/screen_modules.py report FOLDER
 
-`collect` builds small configurations (`small_models`) and writes down each class's first call as a task. Classes that differ in their family's name
+`collect` builds `small_configurations` and writes each class's first call down as a task. Classes that differ in their family's name
 alone count once. `run` writes two drafts of each, products left to torch and products of ours, and compares them with the module in fp64: right is
 within four times eager's error, or 2e-5 (halves 4e-3). Triton runs under its interpreter. Both go on where they ended, and every module has a process
 of its own with a time limit. Half A is to mend by; of half B `report` says only how many are right.
@@ -31,7 +31,7 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 from real_modules import Dtype, Folder, Language, Only, Processes, _line, _log, _rows
-from small_models import Called, families
+from small_configurations import Called, families
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.choices import Choices
