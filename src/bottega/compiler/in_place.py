@@ -42,7 +42,7 @@ def stored_in_place(
 
 def stored_over_calls(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[str]) -> list[Kernel]:
     """A map of a product or convolution that is the library's, stored where that result lies: it is in the cache, and nobody else reads it."""
-    for place, call in enumerate(kernels):
+    for place, call in reversed(list(enumerate(kernels))):  # of two results that a map reads, the later one
         if (
             not isinstance(call, FunctionCall)
             or not FRESH.fullmatch(call.function)
@@ -53,7 +53,7 @@ def stored_over_calls(kernels: list[Kernel], buffers: dict[str, Buffer], returne
         name = call.results[0]
         users = [at for at, kernel in enumerate(kernels) if name in read(kernel)]
         user = kernels[users[0]] if len(users) == 1 and name not in returned else None
-        if not isinstance(user, Map) or len(user.stores) != 1:
+        if not isinstance(user, Map) or len(user.stores) != 1 or user.stores[0].view.buffer in read(user):
             continue
         stored = user.stores[0].view
         same = (buffers[name].shape, buffers[name].dtype) == (buffers[stored.buffer].shape, buffers[stored.buffer].dtype)
