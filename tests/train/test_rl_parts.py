@@ -19,10 +19,12 @@ from bottega.core.trace import Trace  # noqa: E402
 from bottega.core.trial import GainInterval, Trial  # noqa: E402
 from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
+from bottega.episodes.settings import EpisodeSettings  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
+from bottega.skills.upkeep import duplicates_of, retire  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
 from bottega.tasks.load import load_task  # noqa: E402
-from bottega.train.admission import AdmittedCard, Staged, apply, applying, open_run_library, siblings_of  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, apply, applying, offered, open_run_library, siblings_of  # noqa: E402
 from bottega.train.alarms import alarms  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.verdict_reader import VerdictReader  # noqa: E402
@@ -98,6 +100,27 @@ def test_a_card_is_proved_on_siblings_for_which_its_conditions_hold() -> None:
     assert siblings_of(known[0], known, 3, applying(for_rows, device)) == [known[2]]
     assert not siblings_of(known[0], known, 3, applying(for_rows, replace(device, arch="x86_64")))
     assert len(siblings_of(known[0], known, 3, applying(for_all, device))) == 2
+
+
+def test_what_only_cards_say_that_nobody_is_offered_is_new(tmp_path: Path) -> None:
+    device, task = DeviceFacts("cpu", "a toy", "aarch64", 1, 1.0), load_task("builtin:swiglu")
+    settings = EpisodeSettings(device="cpu", language="cpp", unproved=True)
+    known = replace(library_cards()[0], state=SkillState.PROPOSED)
+    proposal = replace(known, name="the_same_again")
+    never = {
+        "of another language": replace(known, languages=("triton",)),
+        "on another device": replace(known, devices=("cuda",)),
+        "for another arch": replace(known, applies_to=AppliesTo(devices=("x86_64",))),
+    }
+    for number, (why, card) in enumerate([("offered", known), *never.items()]):
+        with Library(tmp_path / str(number)) as library:
+            library.add(card)
+            twins = duplicates_of(library, proposal, offered(task, settings, device))
+            assert bool(twins) == (why == "offered"), why
+            if why == "offered":
+                assert not duplicates_of(library, proposal, offered(task, replace(settings, unproved=False), device))
+                retire(library, known.name, "no use")
+                assert duplicates_of(library, proposal, offered(task, settings, device)), "it was tried, and did not help"
 
 
 def test_figures_of_a_step_by_hand() -> None:

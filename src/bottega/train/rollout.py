@@ -23,7 +23,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.core.task import Task
-from bottega.episodes.backbone_defaults import prompt_style
+from bottega.episodes.backbone_defaults import own_style, prompt_style
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
@@ -66,6 +66,7 @@ class RlInputs:
 @contextmanager
 def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
     rollout = config.rollout
+    require_style(config.model.name, rollout.style)
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language, judge_device = judged_on(config, model_device)
     _require_gpus(model_device, judge_device if host is LOCAL else "cpu")
@@ -104,6 +105,16 @@ def _require_gpus(model_device: str, judge_device: str) -> None:
     if judge_device != "cpu":
         raise UsageError(
             f"kernels are judged on {judge_device}: no NVIDIA GPU is visible here; set {cpu}, or judge elsewhere by --cluster"
+        )
+
+
+def require_style(model: str, style: str | None) -> None:
+    """Raises `UsageError` where prompts of another style are asked for than the model was trained on, by a preset perhaps."""
+    own = own_style(model)
+    if style and own and style != own:
+        raise UsageError(
+            f"rollout.style = {style}, and {model} was trained on {own} prompts, and would not know these: "
+            f"set rollout.style={own}, or leave it out"
         )
 
 
@@ -196,12 +207,12 @@ def within_band(
 
 
 def shares_right(rollouts: Rollouts) -> dict[str, float]:
-    """Of each task the share of its kernels that were right, of those that were judged."""
+    """Of each task the share of its kernels that were right and do the work themselves, of those that were judged."""
     found: dict[str, list[bool]] = {}
     for episode in rollouts.episodes:
         turns = [turn for trace in episode.of("write") for turn in trace.turns if judged(turn)]
         found.setdefault(episode.task_id, []).extend(
-            turn.verdict is not None and turn.verdict.outcome.accepted for turn in turns
+            turn.verdict is not None and turn.verdict.outcome.accepted and turn.verdict.does_own_work for turn in turns
         )
     return {task: sum(right) / len(right) for task, right in found.items() if right}
 
