@@ -19,7 +19,7 @@ from killed_run import counted  # noqa: E402
 from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
-from bottega.backbone.loading import load  # noqa: E402
+from bottega.backbone.loading import load, noted_style  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
 from bottega.core.event import AgentStepped, Credited, Measured, RunEnded, Wrote  # noqa: E402
@@ -388,7 +388,10 @@ def test_ablations_are_switches(
 @pytest.mark.rotates
 def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "events.jsonl").touch()  # as one leaves it that was killed, or refused, before it had begun
     rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
+    assert noted_style(str(tmp_path / "run" / "model")) == "compact", "what it was trained on stands beside it"
     with pytest.raises(UsageError, match="holds a run already"):
         rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     with pytest.raises(UsageError, match=r"optimiser\.lr cannot be changed"):

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from bottega.agents.prompts import Prompts
+from bottega.agents.prompts import Prompts, Style
 from bottega.backbone.loading import LoadedModel
 from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
@@ -65,8 +65,7 @@ class RlInputs:
 
 @contextmanager
 def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
-    rollout = config.rollout
-    require_style(config.model.name, rollout.style)
+    rollout, style = config.rollout, style_of(config)
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language, judge_device = judged_on(config, model_device)
     _require_gpus(model_device, judge_device if host is LOCAL else "cpu")
@@ -84,7 +83,7 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,
-            prompts=Prompts(prompt_style(config.model.name, rollout.style)),
+            prompts=Prompts(style),
             device=host.facts(judge_device),
             judge_device=judge_device,
             language=language.name,
@@ -108,14 +107,15 @@ def _require_gpus(model_device: str, judge_device: str) -> None:
         )
 
 
-def require_style(model: str, style: str | None) -> None:
-    """Raises `UsageError` where prompts of another style are asked for than the model was trained on, by a preset perhaps."""
+def style_of(config: Config) -> Style:
+    """Of a run's prompts: what its model was trained on. Raises `UsageError` where another one is asked for, by a preset perhaps."""
+    model, chosen = config.model.name, config.rollout.style
     own = own_style(model)
-    if style and own and style != own:
+    if chosen and own and chosen != own:
         raise UsageError(
-            f"rollout.style = {style}, and {model} was trained on {own} prompts, and would not know these: "
-            f"set rollout.style={own}, or leave it out"
+            f"rollout.style = {chosen}, but {model} was trained on {own} prompts: set rollout.style={own}, or leave it out"
         )
+    return prompt_style(model, chosen)
 
 
 def judged_on(config: Config, model_device: str) -> tuple[Language, str]:
