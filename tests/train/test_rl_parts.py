@@ -163,11 +163,15 @@ def test_all_proposals_of_a_winning_trace_are_tried_or_none(tmp_path: Path, monk
 
     monkeypatch.setattr("bottega.train.admission._proved", proved)
     config = read_config("rl", None, None, ["skills.proofs=2"])
-    with Library(tmp_path / "proofs") as proofs:
-        settings = EpisodeSettings(device="cpu", language="cpp")
-        found = admit(config, given, settings, 1, Rollouts(episodes, known[:3]), Journal(), None, proofs, None, None)  # type: ignore[arg-type]
+    with Library(tmp_path / "proofs") as proofs, Library(tmp_path / "library") as library:
+        library.add(
+            replace(next(iter(traces.values())), name="of_another_language", languages=("triton",))
+        )  # so offered to nobody
+        settings = EpisodeSettings(device="cpu", language="cpp", unproved=True)
+        found = admit(config, given, settings, 1, Rollouts(episodes, known[:3]), Journal(), library, proofs, None, None)  # type: ignore[arg-type]
     assert [proof.tasks[0].id for proof in tried] == [task.id for task in known[:2] for _ in range(4)]
     assert [found.rewards[key] for key in traces] == [0.0] * 8 + [None] * 4, "what was not tried is not worth nothing"
+    assert found.known == 0
 
 
 def test_figures_of_a_step_by_hand() -> None:

@@ -336,7 +336,8 @@ class RlRun:
         if self.library is None:
             return {}
         done = apply(self.library, staged, number)
-        return {"admitted": float(len(done.admitted)), "retired": float(len(done.retired)), "cards": float(done.cards)}
+        told = {"admitted": len(done.admitted), "retired": len(done.retired), "cards": done.cards, "library": len(self.library)}
+        return {name: float(count) for name, count in told.items()}
 
     def export(self) -> None:
         """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
