@@ -13,7 +13,7 @@ import pytest
 from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
 
 from bottega.backbone.chat import Message, Sampling
-from bottega.core.errors import BackboneError
+from bottega.core.errors import BackboneError, UsageError
 from bottega.core.event import Criticised, Planned
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import read_events
@@ -52,6 +52,19 @@ def test_each_turn_of_a_line_sees_the_ones_before_it(tmp_path: Path) -> None:
     last = place.context.client.backbone.asked[-1].messages[-1].content  # type: ignore[attr-defined]
     assert "It is compile_error." in last and "unusable_answer" in last
     assert place.best is not None and place.best.id == "s0r0t2"
+
+
+def test_of_a_long_line_the_last_and_the_best_are_seen(tmp_path: Path) -> None:
+    speeds = (1.1, 1.9, 1.3, 1.7, 1.2, 1.4)
+    answers = [answer(kernel(speed, f"turn {turn}")) for turn, speed in enumerate(speeds)]
+    place = grow(tmp_path, answers, EpisodeSettings(samples=1, turns=6, kept=3))
+    shown = [question.messages[-1].content for question in place.context.client.backbone.asked]  # type: ignore[attr-defined]
+    seen = [[turn for turn, speed in enumerate(speeds) if f"# speed {speed}" in text] for text in shown]
+    assert seen == [[], [0], [0, 1], [0, 1, 2], [1, 2, 3], [1, 3, 4]]
+    assert [node.parent for node in place.nodes[1:]] == [node.id for node in place.nodes[:-1]], "one line all the same"
+    with pytest.raises(UsageError, match="kept is for lines of strategy=serial"):
+        EpisodeSettings(strategy="tree", kept=3)
+    assert "kept" not in EpisodeSettings().to_json() and EpisodeSettings(kept=3).to_json()["kept"] == 3
 
 
 def test_parallel_kernels_see_nothing(tmp_path: Path) -> None:
