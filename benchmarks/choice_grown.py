@@ -18,7 +18,6 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -26,41 +25,21 @@ import typer
 from choice_card_rows import HERE
 from choice_cards import ChoiceCard
 from choice_distil import write_rows
+from choice_folds import parts
 from choice_growth import Proposal, Tried, admitted, half_of
 from choice_joint import with_card
-from choice_learning import (
-    FOLDS,
-    GRADIENT,
-    GREEDY,
-    SAMPLED,
-    SET_ASIDE,
-    Chooser,
-    Steps,
-    all_scores,
-    batches,
-    objective,
-    parts,
-    report_lines,
-    rows_file,
-    score_rows,
-    scores_file,
-    steps_of,
-    told,
-    worth,
-    write_scores,
-)
+from choice_learning import GRADIENT, SOFTNESS, Chooser, Steps, batches, begun, gained, objective, steps_of
+from choice_options import Fold, Folder, Limit, Model
 from choice_places import Place
-from choice_policy import Fold, Limit, Model, known_ways
+from choice_scores import GREEDY, SAMPLED, SET_ASIDE, print_report, score_rows, scores_file, told, write_scores
 from choice_selector import NO_CARD
-from choice_sweep import Row, rows_of
-from figure import Device, where
+from choice_sweep import Row
+from figure import Device
 from torch import Tensor
 
 GROWN, FROZEN, EMPTY = ARMS = ("grown", "frozen", "empty")
-SOFTNESS = 0.03
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Folder = Annotated[Path, typer.Argument()]
 
 
 def tried_of(rows: Sequence[Row], known: Mapping[str, set[int]]) -> list[Tried]:
@@ -121,11 +100,9 @@ def learn(
     chooser = Chooser.open(model, device)
     for arm in arms.split(","):
         path = scores_file(folder, arm, fold, seed, f"{rate:g}")
-        if path.exists():
+        if not begun(chooser, path, seed):
             continue
-        torch.manual_seed(seed)
-        chooser.reset()
-        steps, chance, begun = Steps(chooser, rate, rounds * epochs * steps_of(train)), random.Random(seed), time.monotonic()
+        steps, chance, since = Steps(chooser, rate, rounds * epochs * steps_of(train)), random.Random(seed), time.monotonic()
         known: dict[str, set[int]] = {row["task"]: {0} for row in train}
         library: list[Proposal] = []
         first_library = library
@@ -143,7 +120,7 @@ def learn(
                         _loss(chooser, [asked[row["task"]] for row in batch], [sorted(known[row["task"]]) for row in batch])
                     )
             print(
-                f"[{time.monotonic() - begun:.0f} s] fold {fold}, {arm}, round {number + 1}: {len(library)} cards", flush=True
+                f"[{time.monotonic() - since:.0f} s] fold {fold}, {arm}, round {number + 1}: {len(library)} cards", flush=True
             )
         tried = sum(map(len, known.values()))
         made = scored(chooser, held, library, arm, fold, seed)
@@ -152,15 +129,14 @@ def learn(
             for name, other in ((FROZEN, first_library), (EMPTY, [])):
                 made += scored(chooser, held, other, f"{GROWN}, then the {name} library", fold, seed)
         followed = [{measure: shown(row, library, learning=False)["followed"] for measure in (GREEDY, SAMPLED)} for row in held]
-        made += score_rows(f"{arm}, cards followed", fold, seed, "", SET_ASIDE, held, followed)
+        made += score_rows(f"{arm}, cards followed", fold, seed, "", SET_ASIDE, [row["task"] for row in held], followed)
         write_rows(folder / f"cards-{arm}-{fold}-{seed}.jsonl", map(card_row, library))
         write_scores(path, made)
 
 
 def scored(chooser: Chooser, held: Sequence[Row], library: Sequence[Proposal], way: str, fold: int, seed: int) -> list[Row]:
-    rows = [shown(row, library, learning=False) for row in held]
-    found = [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
-    return score_rows(way, fold, seed, "", SET_ASIDE, held, found)
+    found = gained(chooser, [shown(row, library, learning=False) for row in held])
+    return score_rows(way, fold, seed, "", SET_ASIDE, [row["task"] for row in held], found)
 
 
 def _loss(chooser: Chooser, rows: Sequence[Row], known: Sequence[Sequence[int]]) -> Tensor:
@@ -187,12 +163,10 @@ def card_row(one: Proposal) -> Row:
 @app.command()
 def report(policy: Folder, folder: Folder) -> None:
     """Print how many cards were admitted, and what is gained on the tasks that were set aside."""
-    held = [row for fold in range(FOLDS) for row in rows_of(rows_file(policy, fold)) if row["held_out"]]
     for arm in ARMS:
         counts = [len(path.read_text(encoding="utf-8").splitlines()) for path in sorted(folder.glob(f"cards-{arm}-*.jsonl"))]
         print(f"{arm}: cards admitted in each fold {json.dumps(counts)}")
-    print("\n".join(report_lines(known_ways(held), all_scores(folder))))
-    print(f"\n{where('cuda' if torch.cuda.is_available() else 'cpu')}")
+    print_report(folder, policy)
 
 
 if __name__ == "__main__":

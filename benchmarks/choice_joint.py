@@ -12,40 +12,22 @@ Rows are those of `choice_policy.py rows` and `choice_selector.py`, which see to
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
-from pathlib import Path
+from operator import attrgetter
 from typing import Annotated
 
 import torch
 import typer
-from choice_learning import (
-    FOLDS,
-    GRADIENT,
-    SCALE,
-    SET_ASIDE,
-    VALIDATED,
-    Chooser,
-    Steps,
-    all_scores,
-    batches,
-    objective,
-    parts,
-    report_lines,
-    rows_file,
-    score_rows,
-    scores_file,
-    steps_of,
-    told,
-    worth,
-    write_scores,
-)
-from choice_policy import Epochs, Every, Fold, Limit, Model, Rates, known_ways
+from choice_folds import parts, rows_file
+from choice_learning import GRADIENT, SCALE, SOFTNESS, Chooser, Lesson, batches, course, gained, loss_of, objective, steps_of
+from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Rates
 from choice_retrieval import BM25, CHECKED
+from choice_scores import print_report, scores_file
 from choice_sweep import Row, rows_of
-from figure import Device, where
+from figure import Device
 from torch import Tensor
 
 JOINT, ALONE = "joint", "alone"
@@ -53,10 +35,8 @@ ARMS = {JOINT: None, ALONE: "", f"{ALONE}, {BM25}": BM25, f"{ALONE}, {CHECKED}":
 """The way in which the writer's card is chosen: by the selector, none, or a control of the selector's rows."""
 SHORT = {"joint": JOINT, "alone": ALONE, "bm25": f"{ALONE}, {BM25}", "checked": f"{ALONE}, {CHECKED}"}
 DRAWN = 4
-SOFTNESS = 0.03
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Folder = Annotated[Path, typer.Argument()]
 
 
 @dataclass
@@ -130,21 +110,12 @@ def joint_loss(chooser: Chooser, tasks: Sequence[Offered]) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def alone_loss(chooser: Chooser, tasks: Sequence[Offered], control: str) -> Tensor:
-    rows = [one.fixed(control) for one in tasks]
-    gains = [torch.tensor(row["gains"], device=chooser.device) for row in rows]
-    chance = random.Random(0)
-    return torch.stack([objective(GRADIENT, *of, chance, SOFTNESS) for of in zip(chooser.scores(rows), gains)]).mean()
-
-
-def end_to_end(chooser: Chooser, tasks: Sequence[Offered], control: str | None) -> list[dict[str, float]]:
+def end_to_end(chooser: Chooser, control: str | None, tasks: Sequence[Offered]) -> list[dict[str, float]]:
     """What the writer makes of the card that is chosen; by the selector, its likeliest."""
-    if control is None:
-        cards = [int(scores.argmax()) for scores in chooser.judged([one.selector for one in tasks])]
-        rows = [one.shown(card) for one, card in zip(tasks, cards)]
-    else:
-        rows = [one.fixed(control) for one in tasks]
-    return [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
+    if control is not None:
+        return gained(chooser, [one.fixed(control) for one in tasks])
+    cards = [int(scores.argmax()) for scores in chooser.judged([one.selector for one in tasks])]
+    return gained(chooser, [one.shown(card) for one, card in zip(tasks, cards)])
 
 
 @app.command()
@@ -165,38 +136,22 @@ def learn(
     """Learn one arm after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     folder.mkdir(parents=True, exist_ok=True)
     cards = rows_of(rows_file(selector, fold))
-    train, validated, held = (paired(part, cards) for part in parts(policy, fold, limit))
+    train, *others = (paired(part, cards) for part in parts(policy, fold, limit))
     chooser = Chooser.open(model, device)
     for rate, short in product(map(float, rates.split(",")), arms.split(",")):
-        arm, path = SHORT[short], scores_file(folder, short, fold, seed, f"{rate:g}")
-        if path.exists():
-            continue
-        torch.manual_seed(seed)
-        chooser.reset()
-        steps = Steps(chooser, rate, epochs * steps_of(train))
-        chance, begun, made = random.Random(seed), time.monotonic(), []
-        for epoch in range(1, epochs + 1):
+        lesson = Lesson(SHORT[short], f"{rate:g}", fold, seed, rate, epochs, every)
+        control, path = ARMS[lesson.way], scores_file(folder, short, fold, seed, lesson.setting)
+        score = partial(end_to_end, chooser, control)
+        for chance, steps in course(chooser, path, lesson, steps_of(train), others, score, attrgetter("task")):
             for batch in batches(train, chance):
-                control = ARMS[arm]
-                steps.take(joint_loss(chooser, batch) if control is None else alone_loss(chooser, batch, control))
-            if epoch % every == 0 or epoch == epochs:
-                for part, some in ((VALIDATED, validated), (SET_ASIDE, held)):
-                    found = end_to_end(chooser, some, ARMS[arm])
-                    made += score_rows(arm, fold, seed, f"{rate:g}, {epoch} epochs", part, [one.writer for one in some], found)
-                print(
-                    f"[{time.monotonic() - begun:.0f} s] fold {fold}, {arm} {rate:g}, {steps.done} steps: {told(made)}",
-                    flush=True,
-                )
-        write_scores(path, made)
+                fixed = control is not None
+                steps.take(loss_of(chooser, [one.fixed(control) for one in batch]) if fixed else joint_loss(chooser, batch))
 
 
 @app.command()
 def report(policy: Folder, folder: Folder) -> None:
     """Print what is gained on the tasks that were set aside."""
-    held = [row for fold in range(FOLDS) for row in rows_of(rows_file(policy, fold)) if row["held_out"]]
-    known: Mapping[str, Mapping[str, float]] = known_ways(held)
-    print("\n".join(report_lines(known, all_scores(folder))))
-    print(f"\n{where('cuda' if torch.cuda.is_available() else 'cpu')}")
+    print_report(folder, policy)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What learning to choose shares: a model that scores options, the objectives, the optimiser's steps, and the scores that are reported.
+"""What learning to choose shares: a model that scores options, the objectives, the optimiser's steps, and the course of a way over its epochs.
 
 The policy is a softmax over a task's options. Each option's score is read by a linear head from the hidden state at the option's end, behind the
 prompt. The head begins at zero, so that every option is as likely at first and all of them are explored. What an option is worth is in the sweep's
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from choice_distil import ends, write_rows
-from choice_sweep import SURE, Row, rows_of
+from choice_scores import GREEDY, SAMPLED, SET_ASIDE, VALIDATED, score_rows, told, write_scores
+from choice_sweep import SURE, Row
 from torch import Tensor
 
 from bottega.backbone.loading import load
@@ -29,30 +31,11 @@ SCALE = 0.1
 SOFT = {IMITATION: (0.0, 0.1), GRADIENT: (0.02, 0.05), SHUFFLED: (0.02, 0.05)}
 """How soft the policy is asked to be, of which the part that validates chooses: the label smoothing of an imitation; else the weight of the policy's
 entropy beside the log-gain, since what two medians differ by is not worth being sure of."""
-FOLDS = 4
+SOFTNESS = 0.03
+"""Where none is chosen."""
 BATCH, AT_ONCE, LONGEST = 16, 32, 768
-VALIDATED, SET_ASIDE = "validated", "set aside"
-GREEDY, SAMPLED = "greedy", "sampled"
-ORACLE, RANDOM = BOUNDS = ("oracle", "an option at random")
-"""What nothing need be compared with."""
 
 Asked = TypeVar("Asked")
-
-
-def rows_file(folder: Path, fold: int) -> Path:
-    return folder / f"rows-{fold}.jsonl"
-
-
-def parts(folder: Path, fold: int, limit: int = 0) -> tuple[list[Row], list[Row], list[Row]]:
-    """To learn from, to choose settings by (a sixth of them), and set aside."""
-    every = rows_of(rows_file(folder, fold))
-    own = [row for row in every if not row["held_out"]]
-    random.Random(fold).shuffle(own)
-    sixth = len(own) // 6
-    found = own[sixth:], own[:sixth], [row for row in every if row["held_out"]]
-    return tuple(part[: limit or None] for part in found)  # type: ignore[return-value]
-
-
 # objectives
 
 
@@ -68,11 +51,24 @@ def objective(way: str, scores: Tensor, gains: Tensor, chance: random.Random, so
     return -(logprobs.exp() * (gains - soft * logprobs)).sum() / SCALE
 
 
+def loss_of(
+    chooser: Chooser, rows: Sequence[Row], way: str = GRADIENT, soft: float = SOFTNESS, chance: random.Random | None = None
+) -> Tensor:
+    """The mean over a batch."""
+    chance = chance or random.Random(0)
+    gains = [torch.tensor(row["gains"], device=chooser.device) for row in rows]
+    return torch.stack([objective(way, *of, chance, soft) for of in zip(chooser.scores(rows), gains)]).mean()
+
+
 def worth(scores: Tensor, gains: Sequence[float]) -> dict[str, float]:
     """Log of what is gained by the likeliest option, and expected of one that is sampled."""
     known = torch.tensor(gains)
     policy = torch.softmax(scores.float().cpu(), 0)
     return {GREEDY: float(known[int(policy.argmax())]), SAMPLED: float((policy * known).sum())}
+
+
+def gained(chooser: Chooser, rows: Sequence[Row]) -> list[dict[str, float]]:
+    return [worth(scores, row["gains"]) for scores, row in zip(chooser.judged(rows), rows)]
 
 
 # the model
@@ -199,6 +195,49 @@ class Steps:
         self.done += 1
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """A way with one setting, on one fold."""
+
+    way: str
+    setting: str
+    fold: int
+    seed: int
+    rate: float
+    epochs: int
+    every: int
+
+
+def begun(chooser: Chooser, path: Path, seed: int) -> bool:
+    """The model as it was at first; not where its scores are there already."""
+    if path.exists():
+        return False
+    torch.manual_seed(seed)
+    chooser.reset()
+    return True
+
+
+def course(
+    chooser: Chooser, path: Path, lesson: Lesson, steps: int, parts: Sequence[Sequence[Asked]],
+    score: Callable[[Sequence[Asked]], list[dict[str, float]]], task: Callable[[Asked], str] = itemgetter("task"),
+) -> Iterator[tuple[random.Random, Steps]]:  # fmt: skip
+    """One epoch after the other, for the caller to learn in; then the part that validates and the one set aside are scored. What is there already is
+    left out. `steps`: of an epoch."""
+    if not begun(chooser, path, lesson.seed):
+        return
+    taken = Steps(chooser, lesson.rate, lesson.epochs * steps)
+    chance, since, made = random.Random(lesson.seed), time.monotonic(), []
+    for epoch in range(1, lesson.epochs + 1):
+        yield chance, taken
+        if epoch % lesson.every == 0 or epoch == lesson.epochs:
+            setting = f"{lesson.setting}, {epoch} epochs"
+            for part, some in zip((VALIDATED, SET_ASIDE), parts, strict=True):
+                made += score_rows(lesson.way, lesson.fold, lesson.seed, setting, part, map(task, some), score(some))
+            told_of = f"fold {lesson.fold}, {lesson.way} {lesson.setting}, {taken.done} steps"
+            print(f"[{time.monotonic() - since:.0f} s] {told_of}: {told(made)}", flush=True)
+    write_scores(path, made)
+
+
 def steps_of(tasks: Sequence[object]) -> int:
     """Of one epoch."""
     return len(tasks) // min(BATCH, len(tasks))
@@ -209,80 +248,3 @@ def batches(tasks: Sequence[Asked], chance: random.Random) -> Iterable[list[Aske
     order = chance.sample(list(tasks), len(tasks))
     size = min(BATCH, len(order))
     return (order[at : at + size] for at in range(0, len(order) - size + 1, size))
-
-
-def told(made: Sequence[Row]) -> str:
-    """What the last part that was scored gains."""
-    last = [one for one in made if (one["setting"], one["part"]) == (made[-1]["setting"], made[-1]["part"])]
-    means = {measure: math.exp(sum(one[measure] for one in last) / len(last)) for measure in (GREEDY, SAMPLED)}
-    return ", ".join(f"{measure} {mean:.3f}" for measure, mean in means.items())
-
-
-# scores
-
-
-def score_rows(
-    way: str, fold: int, seed: int, setting: str, part: str, rows: Sequence[Row], found: Sequence[Mapping[str, float]]
-) -> list[Row]:
-    facts = {"way": way, "fold": fold, "seed": seed, "setting": setting, "part": part}
-    return [
-        {**facts, "task": row["task"], **{name: round(value, 5) for name, value in one.items()}}
-        for row, one in zip(rows, found)
-    ]
-
-
-def scores_file(folder: Path, way: str, fold: int, seed: int, setting: str) -> Path:
-    return folder / f"scores-{way}-{fold}-{seed}-{setting}.jsonl"
-
-
-def write_scores(path: Path, made: Sequence[Row]) -> None:
-    write_rows(path.with_suffix(".part"), made)
-    path.with_suffix(".part").rename(path)
-
-
-def settled(scores: Sequence[Row], measure: str) -> dict[str, dict[str, float]]:
-    """By way and task, the log of the gain on tasks set aside: of each fold and seed with the setting that is best on the part that chooses, the mean
-    over seeds."""
-    validated: dict[tuple[str, int, int], dict[str, list[float]]] = {}
-    for one in scores:
-        if one["part"] == VALIDATED:
-            by_setting = validated.setdefault((one["way"], one["fold"], one["seed"]), {})
-            by_setting.setdefault(one["setting"], []).append(one[measure])
-    best = {key: max(by, key=lambda setting: sum(by[setting]) / len(by[setting])) for key, by in validated.items()}
-    found: dict[str, dict[str, list[float]]] = {}
-    for one in scores:
-        key = one["way"], one["fold"], one["seed"]
-        if one["part"] == SET_ASIDE and best.get(key, one["setting"]) == one["setting"]:
-            found.setdefault(one["way"], {}).setdefault(one["task"], []).append(one[measure])
-    return {way: {task: sum(logs) / len(logs) for task, logs in by.items()} for way, by in found.items()}
-
-
-def report_lines(known: Mapping[str, Mapping[str, float]], scores: Sequence[Row]) -> Iterable[str]:
-    """`known`: by way and task, logs of gains that need no model. Intervals are over resampled tasks."""
-    ways = {measure: {**known, **settled(scores, measure)} for measure in (GREEDY, SAMPLED)}
-    names = list(ways[GREEDY])
-    tasks = set.intersection(*(set(ways[GREEDY][way]) for way in names)) if names else set()
-    yield f"{len(tasks)} tasks that every way has\n"
-    yield f"| who chose | tasks | over the rule, {GREEDY} | {SAMPLED} |"
-    yield "|---|---|---|---|"
-    for way in names:
-        cells = " | ".join(ends([math.exp(gain) for gain in ways[measure][way].values()]) for measure in (GREEDY, SAMPLED))
-        yield f"| {way} | {len(ways[GREEDY][way])} | {cells} |"
-    yield f"\n| | tasks | {GREEDY} | {SAMPLED} | faster, slower by 2 % |\n|---|---|---|---|---|"
-    learned = sorted(
-        (way for way in names if way not in known), key=lambda way: -sum(ways[GREEDY][way].values()) / len(ways[GREEDY][way])
-    )
-    for way, other in (
-        (way, other)
-        for at, way in enumerate(learned)
-        for other in (*learned[at + 1 :], *(name for name in known if name not in BOUNDS))
-    ):
-        both = [task for task in ways[GREEDY][way] if task in ways[GREEDY][other]]
-        if both:
-            ratios = [[math.exp(ways[of][way][task] - ways[of][other][task]) for task in both] for of in (GREEDY, SAMPLED)]
-            apart = f"{sum(one > SURE for one in ratios[0])}, {sum(one < 1 / SURE for one in ratios[0])}"
-            yield f"| {way} over {other} | {len(both)} | {ends(ratios[0])} | {ends(ratios[1])} | {apart} |"
-
-
-def all_scores(folder: Path) -> list[Row]:
-    return [row for path in sorted(folder.glob("scores-*.jsonl")) for row in rows_of(path)]

@@ -12,13 +12,10 @@ conditions hold, and the one of the surest evidence.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
@@ -27,11 +24,13 @@ from choice_card_rows import query_of
 from choice_cards import ChoiceCard
 from choice_distil import write_rows
 from choice_findings import device_of
+from choice_folds import FOLDS, fold_of, measured, part_of, rows_file
 from choice_growth import Proposal, Tried, proposals
-from choice_learning import FOLDS, WORST, rows_file
-from choice_policy import FACTS, described, fold_of
+from choice_learning import WORST
+from choice_options import Folder, Limit, Processes
+from choice_policy import FACTS, described
 from choice_retrieval import BM25, CHECKED, Measurements, read_task
-from choice_sweep import RESULTS, Row, rows_of, tasks_of
+from choice_sweep import Row
 from choice_tasks import SweepTask
 
 from bottega.skills.library import Library
@@ -44,16 +43,13 @@ SUREST = "the card of the surest evidence"
 
 def main(
     sweep: Annotated[Path, typer.Argument(help="The sweep's folder.")],
-    folder: Annotated[Path, typer.Argument(help="Where the rows go.")],
+    folder: Folder,
     offered: Annotated[int, typer.Option(min=1, help="Cards that BM25 offers for a task, at most.")] = 8,
-    processes: Annotated[int, typer.Option(min=1)] = 2,
-    limit: Annotated[int, typer.Option(min=0, help="So many tasks of the sweep; 0 for all.")] = 0,
+    processes: Processes = 2,
+    limit: Limit = 0,
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = {one.id: one for one in tasks_of(sweep)}
-    rows = [row for row in rows_of(sweep / RESULTS) if row.get("rule_ms") and row["task"] in tasks][: limit or None]
-    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-        every = list(pool.map(read, [tasks[row["task"]] for row in rows], rows, chunksize=8))
+    rows, every = measured(sweep, read, processes, limit)
     for fold in range(FOLDS):
         made = fold_rows(every, fold, offered, device_of(rows))
         write_rows(rows_file(folder, fold), made)
@@ -78,7 +74,7 @@ def fold_rows(every: Sequence[tuple[Measurements, Query]], fold: int, offered: i
 
 
 def third_of(task: str) -> int:
-    return int(hashlib.sha256(f"third {task}".encode()).hexdigest(), 16) % 3
+    return part_of(task, "third", 3)
 
 
 def tried_of(one: Measurements) -> Iterator[Tried]:

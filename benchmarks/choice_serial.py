@@ -12,36 +12,20 @@ takes its likeliest options, all different; sampled: draws at temperature 1, whi
 from __future__ import annotations
 
 import math
-import random
-import time
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
+from itertools import product
 from typing import Annotated
 
 import torch
 import typer
 from choice_features import FEATURES, FeatureChooser
-from choice_learning import (
-    GREEDY,
-    SAMPLED,
-    SCALE,
-    SET_ASIDE,
-    VALIDATED,
-    Chooser,
-    Steps,
-    all_scores,
-    batches,
-    parts,
-    report_lines,
-    score_rows,
-    scores_file,
-    steps_of,
-    told,
-    write_scores,
-)
-from choice_policy import Epochs, Every, Fold, Limit, Model, Rates
+from choice_folds import parts
+from choice_learning import SCALE, Chooser, Lesson, batches, course, steps_of
+from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Rates
+from choice_scores import GREEDY, SAMPLED, print_report, scores_file
 from choice_sweep import Row
-from figure import Device, where
+from figure import Device
 from torch import Tensor
 
 SERIAL, BLIND, PARALLEL = ARMS = ("serial", "blind", "parallel")
@@ -51,7 +35,6 @@ DRAWS = 4
 """Of every task, to estimate what is expected of draws."""
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Folder = Annotated[Path, typer.Argument()]
 
 
 def turn(row: Row, picked: Sequence[int], arm: str) -> Row:
@@ -94,7 +77,7 @@ def play(chooser: Chooser, rows: Sequence[Row], arm: str, picks: int, greedy: bo
     return played
 
 
-def scored(chooser: Chooser, rows: Sequence[Row], arm: str, picks: int) -> list[dict[str, float]]:
+def scored(chooser: Chooser, arm: str, picks: int, rows: Sequence[Row]) -> list[dict[str, float]]:
     likeliest = play(chooser, rows, arm, picks, greedy=True)
     drawn = [play(chooser, rows, arm, picks) for _ in range(DRAWS)]
     return [
@@ -120,41 +103,25 @@ def learn(
 ) -> None:
     """Learn one arm after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     folder.mkdir(parents=True, exist_ok=True)
-    train, validated, held = ([row for row in part if len(row["options"]) > picks] for part in parts(policy, fold, limit))
+    train, *others = ([row for row in part if len(row["options"]) > picks] for part in parts(policy, fold, limit))
     chooser = FeatureChooser(device, remembers=True) if model == FEATURES else Chooser.open(model, device)
-    for rate, softness, arm in (
-        (float(rate), soft, arm) for rate in rates.split(",") for soft in SOFTNESS for arm in arms.split(",")
-    ):
-        setting = f"{picks}-{rate:g}-{softness:g}"
-        path = scores_file(folder, arm, fold, seed, setting)
-        if path.exists():
-            continue
-        torch.manual_seed(seed)
-        chooser.reset()
-        chance, begun, made = random.Random(seed), time.monotonic(), []
-        steps = Steps(chooser, rate, epochs * picks * steps_of(train))
-        for epoch in range(1, epochs + 1):
+    for rate, softness, arm in product(map(float, rates.split(",")), SOFTNESS, arms.split(",")):
+        lesson = Lesson(arm, f"{picks}-{rate:g}-{softness:g}", fold, seed, rate, epochs, every)
+        path = scores_file(folder, arm, fold, seed, lesson.setting)
+        for chance, steps in course(
+            chooser, path, lesson, picks * steps_of(train), others, partial(scored, chooser, arm, picks)
+        ):
             played = [[]] * len(train) if arm == PARALLEL else play(chooser, train, arm, picks - 1)
             asked = [turn(row, played[at][:before], arm) for at, row in enumerate(train) for before in range(picks)]
             for batch in batches(asked, chance):
                 losses = [loss(scores, one["adds"], softness) for scores, one in zip(chooser.scores(batch), batch)]
                 steps.take(torch.stack(losses).mean())
-            if epoch % every == 0 or epoch == epochs:
-                for part, some in ((VALIDATED, validated), (SET_ASIDE, held)):
-                    found = scored(chooser, some, arm, picks)
-                    made += score_rows(arm, fold, seed, f"{setting}, {epoch} epochs", part, some, found)
-                print(
-                    f"[{time.monotonic() - begun:.0f} s] fold {fold}, {arm} {setting}, {steps.done} steps: {told(made)}",
-                    flush=True,
-                )
-        write_scores(path, made)
 
 
 @app.command()
 def report(folder: Folder) -> None:
     """Print what is gained on the tasks that were set aside."""
-    print("\n".join(report_lines({}, all_scores(folder))))
-    print(f"\n{where('cuda' if torch.cuda.is_available() else 'cpu')}")
+    print_report(folder)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         language="triton",
         sft=("--preset", "one-gpu", "data.epochs=10", "optimiser.warmup=25", "optimiser.schedule=cosine", "optimiser.least=0.05"),
         rl=(
-            "--preset", "one-gpu", f"data.steps={max(1, int((60 * share['rl'] - 60) / 45))}", "rollout.tasks=16", "rollout.schemes=1",
+            "--preset", "one-gpu", f"data.steps={max(1, int((60 * share['rl'] - 60) / 45))}", "rollout.tasks=8", "rollout.schemes=3",
             "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.temperature=1.0", "rollout.max_tokens=1536",
             "rollout.timeout=20", f"rollout.judge_workers={workers}", "reward.bound=point", "optimiser.lr=2e-5",
             "checkpoint.every=5",
@@ -100,7 +100,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         data=("--teacher", "parts", f"teachers={workers}", "unjudged=true", "concise=0.9", "max_tokens=4000", "held_out=0.02"),
         gate=(
             "--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", f"teachers={workers}",
-            f"proofs={max(2, int(60 * share['gate'] / 45))}", "rounds=16",
+            f"proofs={max(2, int(60 * share['gate'] / 60))}", "rounds=24",
         ),
         bench=(f"limit={evaluated}", "temperature=0", "max_tokens=1800", "timeout=25", "quick=true", "at_once=64"),
         max_mb=30.0,
@@ -119,8 +119,8 @@ def cpu_sizes() -> Sizes:
         language="cpp",
         sft=("--preset", "laptop", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
         rl=(
-            "--preset", "laptop", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
-            "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
+            "--preset", "laptop", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=2",
+            "rollout.summaries=1", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
         data=("--teacher", "builder", "teachers=1", "unjudged=true"),
         gate=("--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", "teachers=1", "proofs=1", "rounds=4"),
@@ -266,10 +266,10 @@ def main(
                 _end(2, f"{each.name} comes first and is not done")
         else:
             print(f"{each.name}: about {each.minutes:.0f} min ({each.known})", flush=True)
-            _mark(mark, digest, 0)
+            _mark(mark, digest, 0, restarted=done is not None)
             begun = time.monotonic()
             _run(each)
-            _mark(mark, digest, time.monotonic() - begun)
+            _mark(mark, digest, max(0.001, time.monotonic() - begun), restarted=done is not None)
             print(f"  done in {(time.monotonic() - begun) / 60:.1f} min", flush=True)
         before = digest
     last = out / "done" / "evaluate.json"
@@ -294,10 +294,15 @@ def _run(stage: Stage) -> None:
             _end(code if code in (2, 130) else 1, f"{stage.name} ended with exit code {code}; the same call goes on with it")
 
 
-def _mark(mark: Path, digest: str, seconds: float) -> None:
-    """No seconds: begun, and not done."""
+def _mark(mark: Path, digest: str, seconds: float, restarted: bool) -> None:
+    """No seconds: begun, and not done. `restarted`: they are those since the last start, of a stage that had been stopped."""
     mark.parent.mkdir(parents=True, exist_ok=True)
-    told = {"hash": digest, "seconds": round(seconds, 2), "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    told = {
+        "hash": digest,
+        "seconds": round(seconds, 3),
+        "restarted": restarted,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     draft = mark.with_suffix(".draft")
     draft.write_text(json.dumps(told))
     os.replace(draft, mark)
@@ -312,7 +317,8 @@ def _results(out: Path, device: str, minutes: float) -> str:
         for name in SHARES
         if (out / "done" / f"{name}.json").is_file()
     }
-    rows = [f"| {name} | {mark['seconds'] / 60:.1f} | {mark['at']} |" for name, mark in marks.items()]
+    restarted = {name: " since a restart" * bool(mark.get("restarted")) for name, mark in marks.items()}
+    rows = [f"| {name} | {mark['seconds'] / 60:.1f}{restarted[name]} | {mark['at']} |" for name, mark in marks.items()]
     return "\n".join(
         [
             "# Results of one reproduction",

@@ -7,13 +7,15 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from bottega.app.cli import app
+from bottega.train.config import read_config
 
 FILE = Path(__file__).parents[2] / "benchmarks" / "reproduce.py"
 
@@ -66,3 +68,73 @@ def test_a_stage_that_is_done_is_passed_over_and_other_settings_are_refused(repr
     assert code == 2 and "judge comes first and is not done" in output
     code, output = called(reproduce, "--out", str(out), "--device", "cpu", "--stage", "stf")
     assert code == 2 and "there is no stage stf" in output
+
+
+def stages(reproduce: ModuleType, device: str, minutes: float = 60) -> dict[str, Any]:
+    sizes = reproduce.cpu_sizes() if device == "cpu" else reproduce.gpu_sizes(minutes, 12)
+    return {stage.name: stage for stage in reproduce.plan(Path("out"), device, minutes, "terse", sizes)}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_rl_has_turns_a_summariser_and_settings_that_are_known(reproduce: ModuleType, device: str) -> None:
+    (command,) = stages(reproduce, device)["rl"].commands
+    preset = command[command.index("--preset") + 1]
+    config = read_config("rl", preset, None, [word for word in command if "=" in word])
+    assert config.rollout.turns > 1 and config.rollout.summaries > 0
+    if device == "cuda":
+        assert config.rollout.samples * (config.rollout.schemes + 1) == 16, "a task's group"
+        assert config.skills.rounds >= 24 and config.skills.siblings >= 6
+
+
+def test_the_gate_of_an_hour_has_rounds_enough_to_admit(reproduce: ModuleType) -> None:
+    (command,) = stages(reproduce, "cuda")["gate"].commands
+    rounds = next(int(word.removeprefix("rounds=")) for word in command if word.startswith("rounds="))
+    assert rounds >= 24
+
+
+@pytest.mark.parametrize("minutes", [12, 60, 240])
+def test_the_minutes_are_shared_out(reproduce: ModuleType, minutes: float) -> None:
+    """By what each stage is known to take, with a start of its commands."""
+    assert sum(stage.minutes for stage in stages(reproduce, "cuda", minutes).values()) == pytest.approx(minutes)
+    share = {name: 60 * part * minutes for name, part in reproduce.SHARES.items()}
+    (rl,) = stages(reproduce, "cuda", minutes)["rl"].commands
+    steps = next(int(word.removeprefix("data.steps=")) for word in rl if word.startswith("data.steps="))
+    assert 60 + 41 * steps <= share["rl"] or steps == 1
+    (gate,) = stages(reproduce, "cuda", minutes)["gate"].commands
+    proofs = next(int(word.removeprefix("proofs=")) for word in gate if word.startswith("proofs="))
+    assert 60 * proofs <= share["gate"] or proofs == 2
+
+
+def test_a_killed_stage_is_gone_on_with_and_done_ones_are_not_done_again(
+    reproduce: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    dies = {"sft"}
+
+    def run(command: list[str], **options: object) -> SimpleNamespace:
+        words = command[3:]
+        ran.append(words)
+        if words[0] in ("sft", "train"):
+            folder = Path(words[words.index("--out") + 1])
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "config.json").write_text("{}")
+            if words[0] not in dies:
+                (folder / "model").mkdir()
+        return SimpleNamespace(returncode=-9 if words[0] in dies else 0, stdout="", stderr="")
+
+    monkeypatch.setattr(reproduce.subprocess, "run", run)
+    with pytest.raises(SystemExit):
+        reproduce.main(tmp_path, "cpu")
+    before = [words for words in ran if words[0] in ("tasks", "data")]
+    dies.clear()
+    ran.clear()
+    reproduce.main(tmp_path, "cpu")
+    assert ran[0] == ["sft", "--out", str(tmp_path / "sft"), "--resume"]
+    assert before and not [words for words in ran if words in before]
+    assert json.loads((tmp_path / "done" / "sft.json").read_text())["restarted"]
+    rows = (tmp_path / "results.md").read_text().splitlines()
+    assert next(row for row in rows if row.startswith("| sft |")).count("since a restart") == 1
+    assert not [row for row in rows if row.startswith("| tasks |") and "restart" in row]
+    ran.clear()
+    reproduce.main(tmp_path, "cpu")
+    assert [words[0] for words in ran] == ["compare"], "all is done"

@@ -183,7 +183,8 @@ def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
     assert "▁▁█ 0.300" in panel
     assert "61 in the library; 1 admitted, 0 retired by this run" in panel
     assert "old note" not in panel
-    training.hear(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))
+    told = training.hear(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))
+    assert told == "step 4: kept, 2 cards admitted, 1 retired, 63 in the library", "without a terminal too"
     training.hear(Measured("alarm/0/4", 4, {}, "entropy fell"))
     panel = shown(training, width)
     assert "63 in the library; 3 admitted, 1 retired by this run" in panel

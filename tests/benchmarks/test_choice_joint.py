@@ -11,13 +11,14 @@ import pytest
 import torch
 from choice_card_rows import HERE
 from choice_distil import write_rows
+from choice_folds import FOLDS, fold_of, of_fold, rows_file
 from choice_growth import Tried, admitted, half_of, proposals
 from choice_joint import JOINT, Offered, selector_loss, with_card
-from choice_learning import FOLDS, Chooser, all_scores, rows_file, settled
+from choice_learning import Chooser
 from choice_model import small_chooser
 from choice_places import Place
-from choice_policy import fold_of, of_fold
 from choice_retrieval import BM25, CHECKED
+from choice_scores import all_scores, settled
 from choice_sweep import rows_of
 
 pytest.importorskip("transformers")

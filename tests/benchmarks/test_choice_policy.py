@@ -12,9 +12,10 @@ import pytest
 import torch
 from choice_distil import write_rows
 from choice_features import WORDS, FeatureChooser, features
-from choice_learning import FOLDS, SET_ASIDE, VALIDATED, Chooser, Steps, all_scores, objective, report_lines, rows_file, settled
+from choice_folds import FOLDS, fold_of, of_fold, rows_file
+from choice_learning import Chooser, Steps, objective
 from choice_model import small_chooser
-from choice_policy import fold_of, known_ways, of_fold
+from choice_scores import SET_ASIDE, VALIDATED, all_scores, known_ways, report_lines, settled
 
 pytest.importorskip("transformers")
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from choice_distil import write_rows
 from choice_features import FeatureChooser
-from choice_learning import GREEDY, all_scores, rows_file, settled
+from choice_folds import rows_file
+from choice_scores import GREEDY, all_scores, settled
 from choice_serial import BLIND, PARALLEL, SERIAL, play, turn
 
 

@@ -1,7 +1,10 @@
 """A small teacher for tests: a few C++ kernels written by hand for three tasks, each beginning with one that is slow on purpose.
 
 Slow on purpose and by a lot (no optimisation at all), so that a step is surely faster than the one before it on any machine, however
-busy. It also plays the teachers that crash, hang, raise and refuse.
+busy. The fast ones are surely faster than eager as well, since the gate sees no gain between two kernels that are slower than the module:
+the chains have many passes for eager, and the exponential is written out, because not every machine has a libm that a compiler can
+vectorise (on aarch64 `expf` stays a call, and the fast kernels were slower than eager).
+It also plays the teachers that crash, hang, raise and refuse.
 """
 
 from __future__ import annotations
@@ -49,21 +52,26 @@ BODIES = {
     "silu_chain": """\
         x = x * self.scale + self.shift
         x = x * torch.sigmoid(x)
+        for _ in range(8):
+            x = x * 0.75 + torch.relu(x) * 0.25
         return (x * 0.125 - 2.5) * x + 0.75
 """,
     "tanh_chain": """\
         x = torch.tanh(x * self.scale + self.shift)
         x = x * x - x * 0.25
+        for _ in range(8):
+            x = x * 0.75 + torch.relu(x) * 0.25
         return torch.relu(x) + 0.375
 """,
 }
+LEAKS = "      a = a * 0.75f + (a > 0.f ? a : 0.f) * 0.25f;\n" * 8
 LOOPS = {
     "silu_norm": """\
     float squares = 0.f;
 @sum
     for (int64_t i = 0; i < features; ++i) {
       const float v = in[i] * scale[i] + shift[i];
-      const float a = v / (1.f + expf(-fmaxf(v, -80.f)));
+      const float a = v / (1.f + exponential(-v));
       out[i] = a;
       squares += a * a;
     }
@@ -71,23 +79,34 @@ LOOPS = {
 @each
     for (int64_t i = 0; i < features; ++i) out[i] *= factor;
 """,
-    "silu_chain": """\
+    "silu_chain": f"""\
 @each
-    for (int64_t i = 0; i < features; ++i) {
+    for (int64_t i = 0; i < features; ++i) {{
       const float v = in[i] * scale[i] + shift[i];
-      const float a = v / (1.f + expf(-fmaxf(v, -80.f)));
+      float a = v / (1.f + exponential(-v));
+{LEAKS}\
       out[i] = (a * 0.125f - 2.5f) * a + 0.75f;
-    }
+    }}
 """,
-    "tanh_chain": """\
+    "tanh_chain": f"""\
 @each
-    for (int64_t i = 0; i < features; ++i) {
-      const float t = tanhf(in[i] * scale[i] + shift[i]);
-      const float s = t * t - t * 0.25f;
-      out[i] = (s > 0.f ? s : 0.f) + 0.375f;
-    }
+    for (int64_t i = 0; i < features; ++i) {{
+      const float t = 1.f - 2.f / (1.f + exponential(2.f * (in[i] * scale[i] + shift[i])));
+      float a = t * t - t * 0.25f;
+{LEAKS}\
+      out[i] = (a > 0.f ? a : 0.f) + 0.375f;
+    }}
 """,
 }
+EXPONENTIAL = """\
+static inline float exponential(float x) {
+  x = x < -80.f ? -80.f : x > 80.f ? 80.f : x;
+  const float n = rintf(x * 1.44269504f);
+  const float r = x - n * 0.693147181f;
+  const float p = 1.f + r * (1.f + r * (0.5f + r * (0.166666667f + r * (0.0416666667f + r * (0.00833333333f + r * 0.00138888889f)))));
+  return p * __builtin_bit_cast(float, ((int32_t)n + 127) << 23);
+}
+"""
 CARD = {
     "silu_norm": "norm_moments_by_blocks",
     "silu_chain": "elementwise_chain_one_pass",
@@ -129,6 +148,7 @@ library = cpp(
 {head}#include <cmath>
 #include <cstdint>
 
+{EXPONENTIAL}
 extern "C" void {name}(const float* x, const float* scale, const float* shift, float* y, int64_t rows, int64_t features) {{
 {pragma}  for (int64_t row = 0; row < rows; ++row) {{
     const float* in = x + row * features;

@@ -19,6 +19,7 @@ from hand_teacher import Hand, task
 
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
+from bottega.core.verdict import Verdict
 from bottega.data.build import StageResult, examples_stage, judge_stage
 from bottega.data.data_files import read_rows
 from bottega.data.example import KINDS
@@ -130,9 +131,12 @@ def test_a_killed_run_goes_on_and_judges_nothing_twice(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_every_kind_comes_from_real_verdicts(tmp_path: Path) -> None:
-    """Whole, with the gate: slow kernels are slow by so much that a busy machine does not hide it."""
+    """Whole, with the gate: slow kernels are slow by so much that a somewhat busy machine does not hide it. Of one whose cores others have, the judge
+    says so, and gives no kernel credit for it: no step seems to have gained, and there is nothing to prove."""
     tasks = [task(name, rows=2048) for name in ("silu_chain", "silu_norm", "tanh_chain")]
     found = judged(tmp_path, tasks, JudgeStage(mistakes=2, proofs=2, rounds=12, seeds=(0,)))
+    if not any(found.proofs.values()) and any(verdict.disturbed for verdict in _told(tmp_path)):
+        pytest.skip("others have the cores, so no kernel is surely faster here")
     assert sum(found.proofs.values()) == 2
     outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0, filtered=False))
     assert outcome.faults == []
@@ -147,6 +151,11 @@ def _verdicts(folder: Path) -> dict[tuple[str, str], float]:
             return {(task_id, name): at for task_id, name, at in connection.execute("SELECT task, candidate, at FROM verdicts")}
     except sqlite3.OperationalError:
         return {}
+
+
+def _told(folder: Path) -> list[Verdict]:
+    with sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True) as connection:
+        return [Verdict.from_json(json.loads(body)) for (body,) in connection.execute("SELECT body FROM verdicts")]
 
 
 def test_the_hand_teacher_is_what_it_says() -> None:

@@ -118,6 +118,17 @@ def test_a_task_without_cards_has_as_many_rollouts_where_groups_are_compared(tmp
     assert len(episode.of("write")) == 4
 
 
+def test_the_retrievals_order_has_groups_as_large_as_a_selectors_where_groups_are_compared(
+    tmp_path: Path, library: Library
+) -> None:
+    for even, schemes in ((True, 4), (False, 2)):
+        settings = replace(SETTINGS, schemes=3, select="bm25", even_groups=even)
+        context = episode_context(tmp_path / f"run{even}", Actor("", [answer(kernel(1.1))] * schemes), library=library)
+        episode = run(context, settings)
+        assert len(episode.of("write")) == len(episode.schemes) == schemes and not episode.of("select")
+        assert len(set(episode.schemes[1:])) == 1 and episode.schemes[0] == ()
+
+
 def test_proposed_cards_are_offered_only_where_that_is_asked_for(tmp_path: Path) -> None:
     with Library(tmp_path / "library") as library:
         library.add(replace(card("one_loop_over_time"), state=SkillState.PROPOSED))

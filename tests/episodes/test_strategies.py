@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
 
-from bottega.backbone.chat import Message, Sampling
-from bottega.core.errors import BackboneError
+from bottega.backbone.chat import Message, Sampling, Usage
+from bottega.backbone.client import Generation
+from bottega.core.errors import BackboneError, UsageError
 from bottega.core.event import Criticised, Planned
+from bottega.core.turn import Turn
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import read_events
 from bottega.episodes.settings import EpisodeSettings
@@ -52,6 +54,37 @@ def test_each_turn_of_a_line_sees_the_ones_before_it(tmp_path: Path) -> None:
     last = place.context.client.backbone.asked[-1].messages[-1].content  # type: ignore[attr-defined]
     assert "It is compile_error." in last and "unusable_answer" in last
     assert place.best is not None and place.best.id == "s0r0t2"
+
+
+@pytest.mark.parametrize(("stop", "told"), [("length", True), ("stop", False)])
+def test_an_answer_that_was_cut_off_is_told_so_and_not_that_a_class_is_missing(tmp_path: Path, stop: str, told: bool) -> None:
+    context = episode_context(tmp_path, ["unused"])
+
+    async def drawn(*given: object, **options: object) -> Generation:
+        return Generation("import torch", Usage(9, 3), stop)  # type: ignore[arg-type]
+
+    async def turn() -> Turn:
+        return await context.generate(
+            "write", [Message("user", "")], EpisodeSettings(), "k", lambda text: {"fault": "no_model: none"}
+        )
+
+    with context.journal:
+        context.client.generate = drawn  # type: ignore[method-assign]
+        fault = asyncio.run(turn()).fault
+    assert fault == ("The answer was cut off after 3 tokens, so write a shorter one. " * told + "no_model: none")
+
+
+def test_of_a_long_line_the_last_and_the_best_are_seen(tmp_path: Path) -> None:
+    speeds = (1.1, 1.9, 1.3, 1.7, 1.2, 1.4)
+    answers = [answer(kernel(speed, f"turn {turn}")) for turn, speed in enumerate(speeds)]
+    place = grow(tmp_path, answers, EpisodeSettings(samples=1, turns=6, kept=3))
+    shown = [question.messages[-1].content for question in place.context.client.backbone.asked]  # type: ignore[attr-defined]
+    seen = [[turn for turn, speed in enumerate(speeds) if f"# speed {speed}" in text] for text in shown]
+    assert seen == [[], [0], [0, 1], [0, 1, 2], [1, 2, 3], [1, 3, 4]]
+    assert [node.parent for node in place.nodes[1:]] == [node.id for node in place.nodes[:-1]], "one line all the same"
+    with pytest.raises(UsageError, match="kept is for lines of strategy=serial"):
+        EpisodeSettings(strategy="tree", kept=3)
+    assert "kept" not in EpisodeSettings().to_json() and EpisodeSettings(kept=3).to_json()["kept"] == 3
 
 
 def test_parallel_kernels_see_nothing(tmp_path: Path) -> None:

@@ -8,17 +8,20 @@ from dataclasses import replace
 
 import pytest
 
+from bottega.agents.prompts import Prompts
+from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import UsageError
+from bottega.core.settings import preset_names
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.skills.gate import GatePair, Rules, decide
+from bottega.skills.gate import GatePair, Rules, decide, worth
 from bottega.train.batch import credits_of
-from bottega.train.config import read_config
+from bottega.train.config import PRESETS, read_config
 from bottega.train.rejection_sampling import reject_by_coverage
 from bottega.train.rewards import REWARDS, reward_named
-from bottega.train.rollout import Rollouts, has_signal, replacements
+from bottega.train.rollout import RlInputs, Rollouts, episode_settings, has_signal, replacements, shares_right
 
 KERNEL = Verdict(Outcome.FASTER, True, {"eager": Speedup(1.5, 1.4, 1.6)}, coverage={"share": 0.8, "own": ["scale"]})
 WRONG = Verdict(Outcome.INCORRECT, False)
@@ -42,6 +45,15 @@ def test_a_copy_of_the_reference_earns_what_a_wrong_kernel_does(name: str) -> No
     assert reward(unmeasured) == reward(WRONG), "it has no kernel at all"
     around = replace(COPY, coverage={"share": 0.002, "own": ["gate"], "beside_products": True})
     assert reward(around) > reward(WRONG), "its kernels do all that is beside the products"
+
+
+def test_a_copy_is_worth_nothing_to_the_gate_and_is_not_right_at_the_edge_of_ability() -> None:
+    from bottega.core.task import Task
+
+    library_call = replace(COPY, outcome=Outcome.FASTER, speedup={"eager": Speedup(2.0, 1.9, 2.1)})
+    assert worth(library_call, Rules()) == 0.0 < worth(KERNEL, Rules())
+    held = episode(written("a", 0, KERNEL), written("b", 0, COPY), written("c", 0, WRONG), written("d", 0, library_call))
+    assert shares_right(Rollouts((held,), (Task("x = 1\n", "t"),))) == {"task": 0.25}
 
 
 def test_a_copy_stays_in_the_batch_as_the_failure_that_it_is() -> None:
@@ -74,11 +86,23 @@ def test_only_writing_is_evened_out_and_noise_is_not_made_large() -> None:
     config = read_config("rl", None, None, ["advantage.even=true", "reward.name=kevin"])
     assert max(abs(credit.advantage) for credit in credits_of(config, [alike], {}, 1)) < 0.02
     summaries = [Trace(name, "summarise", (Turn("summarise", ""),), 0) for name in ("m", "n")]
-    apart = episode(written("a", 0, fast(1.0)), written("b", 0, fast(3.0)), *summaries, schemes=1)
+    chosen = Trace("s", "select", (Turn("select", ""),), 1)
+    apart = episode(written("a", 0, fast(1.0)), written("b", 1, fast(3.0)), *summaries, chosen, schemes=2)
     found = {credit.trace: credit.advantage for credit in credits_of(config, [apart], {"m": 0.25, "n": 0.0}, 1)}
     assert (found["a"], found["b"]) == pytest.approx((-1.0, 1.0))
+    assert found["s"] == pytest.approx(2.0 * config.advantage.weights.select), "as measured"
     weight = config.advantage.weights.summarise
     assert (found["m"], found["n"]) == pytest.approx((0.25 * weight, -0.25 * weight)), "as measured"
+
+
+@pytest.mark.parametrize("preset", [None, *preset_names(PRESETS)])
+def test_a_run_offers_what_its_library_has_and_compares_as_many_rollouts_without_cards(preset: str | None) -> None:
+    config = read_config("rl", preset)
+    given = RlInputs(None, (), None, Prompts("terse"), DeviceFacts("cpu", "a toy", "", 1, 1.0), "cpu", "cpp", {})  # type: ignore[arg-type]
+    settings = episode_settings(config, given)
+    assert settings.unproved and settings.even_groups and settings.empty_scheme
+    assert settings.samples * (settings.schemes + 1) == (16 if preset != "laptop" else 4)
+    assert settings.turns > 1 and (settings.summaries > 0 or not config.ablations.skills)
 
 
 def test_with_one_turn_nothing_can_be_summarised_and_that_is_told() -> None:

@@ -74,6 +74,8 @@ def test_the_papers_settings_stand_in_the_recipes() -> None:
         16,
         False,
     )
+    assert [recipe.rollout.replaced for recipe in (kevin, agent, doctor, read_config("rl", "davinci"))] == [0, 0, 0, 1]
+    assert {recipe.rollout.samples * (recipe.rollout.schemes + 1) for recipe in (kevin, agent, doctor)} == {16}
 
 
 def test_stages_follow_each_other() -> None:

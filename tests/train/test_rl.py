@@ -19,7 +19,7 @@ from killed_run import counted  # noqa: E402
 from tiny import one_thread, weights  # noqa: E402, F401
 from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
-from bottega.backbone.loading import load  # noqa: E402
+from bottega.backbone.loading import load, noted_style  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
 from bottega.core.event import AgentStepped, Credited, Measured, RunEnded, Wrote  # noqa: E402
@@ -267,6 +267,23 @@ class Moody(ToyJudge):
 
 
 @pytest.mark.rotates
+def test_trainer_and_decoder_agree_at_the_temperature_of_sampling(tmp_path: Path) -> None:
+    config = toy_config(tmp_path, *SMALL, "data.steps=1", "rollout.tasks=1", "rollout.temperature=0.5", "rollout.replaced=0")
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
+    told = measured(tmp_path / "run")["train/1"]
+    assert abs(told["mismatch"]) < 1e-4 and told["dropped/mismatch"] == 0, "log-probs of temperature 1 were compared"
+
+
+@pytest.mark.rotates
+def test_a_step_without_a_signal_draws_other_tasks_in_their_place(tmp_path: Path) -> None:
+    for replaced, episodes in ((1, 4), (0, 2)):
+        config = toy_config(tmp_path, *SMALL, "data.steps=1", f"rollout.replaced={replaced}")
+        rl.train(config, tmp_path / str(replaced), inputs=toy_inputs(tmp_path, Moody()))
+        assert measured(tmp_path / str(replaced))["train/1"]["episodes"] == episodes
+    assert toy_config(tmp_path).rollout.replaced == 1, "unless a recipe says otherwise"
+
+
+@pytest.mark.rotates
 def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) -> None:
     config = toy_config(
         tmp_path, *SMALL, *EXACT, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=1", "checkpoint.keep=4",
@@ -388,7 +405,10 @@ def test_ablations_are_switches(
 @pytest.mark.rotates
 def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "events.jsonl").touch()  # as one leaves it that was killed, or refused, before it had begun
     rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
+    assert noted_style(str(tmp_path / "run" / "model")) == "compact", "what it was trained on stands beside it"
     with pytest.raises(UsageError, match="holds a run already"):
         rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     with pytest.raises(UsageError, match=r"optimiser\.lr cannot be changed"):

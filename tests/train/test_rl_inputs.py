@@ -10,13 +10,16 @@ torch = pytest.importorskip("torch")
 
 from tiny import saved_tiny  # noqa: E402
 
+from bottega.backbone.loading import NOTE, trained_style  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
+from bottega.core.settings import preset_names  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome  # noqa: E402
+from bottega.episodes.backbone_defaults import prompt_style  # noqa: E402
 from bottega.judge.judge import Judge  # noqa: E402
 from bottega.languages import candidate_from  # noqa: E402
-from bottega.train.config import read_config  # noqa: E402
-from bottega.train.rollout import open_inputs, within_band  # noqa: E402
+from bottega.train.config import PRESETS, read_config  # noqa: E402
+from bottega.train.rollout import open_inputs, style_of, within_band  # noqa: E402
 
 ENDLESS = "while True: pass  # class ModelNew"
 
@@ -32,6 +35,24 @@ def test_the_judge_of_a_run_ends_a_kernel_after_the_runs_timeout(tmp_path: Path)
         verdict = given.judge.judge(task, candidate_from(ENDLESS))
         assert verdict.outcome is Outcome.TIMEOUT
         assert "1.5 s" in verdict.diagnosis
+
+
+@pytest.mark.parametrize("preset", preset_names(PRESETS))
+def test_prompts_have_the_style_that_the_model_was_trained_on(preset: str, tmp_path: Path) -> None:
+    config = read_config("rl", preset)
+    large = config.model.name != "embedded"
+    assert style_of(config) == ("full" if large else trained_style("embedded")), "of the embedded one its card names it"
+    trained = saved_tiny(tmp_path / "model")
+    (trained / NOTE).write_text('{"style": "terse"}')
+    named = [f"model.name={trained}"]
+    if large:  # its preset asks for another one, for a model that was not trained on any
+        with pytest.raises(UsageError, match=r"rollout\.style = full, but .*model was trained on terse prompts"):
+            style_of(read_config("rl", preset, None, named))
+        named.append("rollout.style=terse")
+    assert style_of(read_config("rl", preset, None, named)) == "terse"
+    assert prompt_style(f"local:{trained}?slots=2") == "terse"
+    (trained / NOTE).write_text("[")
+    assert prompt_style(f"local:{trained}") == "compact"
 
 
 def test_tasks_that_are_nearly_always_or_never_right_give_way_to_others() -> None:

@@ -14,19 +14,25 @@ from toy_world import CARDS, USELESS, library_cards, tasks  # noqa: E402
 
 from bottega.core.device import DeviceFacts  # noqa: E402
 from bottega.core.episode import Episode  # noqa: E402
+from bottega.core.event import Summarised  # noqa: E402
 from bottega.core.skill import AppliesTo, Skill, SkillState  # noqa: E402
 from bottega.core.trace import Trace  # noqa: E402
 from bottega.core.trial import GainInterval, Trial  # noqa: E402
 from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
+from bottega.episodes.settings import EpisodeSettings  # noqa: E402
+from bottega.skills.gate import Decision  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
+from bottega.skills.proving import Proof  # noqa: E402
+from bottega.skills.upkeep import duplicates_of, retire  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
 from bottega.tasks.load import load_task  # noqa: E402
-from bottega.train.admission import AdmittedCard, Staged, apply, applying, open_run_library, siblings_of  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, admit, apply, applying, offered, open_run_library, siblings_of  # noqa: E402
 from bottega.train.alarms import alarms  # noqa: E402
+from bottega.train.config import read_config  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.verdict_reader import VerdictReader  # noqa: E402
-from bottega.train.rollout import tasks_of_step  # noqa: E402
+from bottega.train.rollout import RlInputs, Rollouts, tasks_of_step  # noqa: E402
 from bottega.train.rollout_metrics import rollout_metrics  # noqa: E402
 
 
@@ -98,6 +104,74 @@ def test_a_card_is_proved_on_siblings_for_which_its_conditions_hold() -> None:
     assert siblings_of(known[0], known, 3, applying(for_rows, device)) == [known[2]]
     assert not siblings_of(known[0], known, 3, applying(for_rows, replace(device, arch="x86_64")))
     assert len(siblings_of(known[0], known, 3, applying(for_all, device))) == 2
+
+
+def test_what_only_cards_say_that_nobody_is_offered_is_new(tmp_path: Path) -> None:
+    device, task = DeviceFacts("cpu", "a toy", "aarch64", 1, 1.0), load_task("builtin:swiglu")
+    settings = EpisodeSettings(device="cpu", language="cpp", unproved=True)
+    known = replace(library_cards()[0], state=SkillState.PROPOSED)
+    proposal = replace(known, name="the_same_again")
+    never = {
+        "of another language": replace(known, languages=("triton",)),
+        "on another device": replace(known, devices=("cuda",)),
+        "for another arch": replace(known, applies_to=AppliesTo(devices=("x86_64",))),
+    }
+    for number, (why, card) in enumerate([("offered", known), *never.items()]):
+        with Library(tmp_path / str(number)) as library:
+            library.add(card)
+            twins = duplicates_of(library, proposal, offered(task, settings, device))
+            assert bool(twins) == (why == "offered"), why
+            if why == "offered":
+                assert not duplicates_of(library, proposal, offered(task, replace(settings, unproved=False), device))
+                retire(library, known.name, "no use")
+                assert duplicates_of(library, proposal, offered(task, settings, device)), "it was tried, and did not help"
+
+
+def test_all_proposals_of_a_winning_trace_are_tried_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summaries are compared with the others of their trace: some of them alone would get no advantage."""
+    known, tried = tasks(), []
+    given = RlInputs(None, known, None, None, DeviceFacts("cpu", "a toy", "", 1, 1.0), "cpu", "cpp", {})  # type: ignore[arg-type]
+
+    def proposal(name: str, place: int) -> Skill:
+        return replace(
+            library_cards()[place], name=name, technique=f"write_the_kernel_for_{name}_in_one_piece", state=SkillState.PROPOSED
+        )
+
+    traces = {
+        f"{task.id}/{number}": proposal(f"toy_{place}_{number}", number)
+        for place, task in enumerate(known[:3])
+        for number in range(4)
+    }
+    made = {key: Summarised(key, "e", Turn("summarise", ""), (card,)) for key, card in traces.items()}
+    episodes = tuple(
+        Episode(
+            task.id, task.id, task.name, "", "cpu", 1, (), ((),),
+            tuple(Trace(key, "summarise", (made[key].turn,)) for key in made if key.startswith(f"{task.id}/")),
+        )
+        for task in known[:3]
+    )  # fmt: skip
+
+    class Journal:
+        def done(self, key: str, kind: type) -> Summarised:
+            return made[key]
+
+    def proved(
+        config: object, inputs: object, settings: object, proofs: object, wanted: list[Proof], *rest: object
+    ) -> list[Decision]:
+        tried.extend(wanted)
+        return [Decision("refuse", "no gain", GainInterval(1.0, 1.0, 1.0)) for _ in wanted]
+
+    monkeypatch.setattr("bottega.train.admission._proved", proved)
+    config = read_config("rl", None, None, ["skills.proofs=2"])
+    with Library(tmp_path / "proofs") as proofs, Library(tmp_path / "library") as library:
+        library.add(
+            replace(next(iter(traces.values())), name="of_another_language", languages=("triton",))
+        )  # so offered to nobody
+        settings = EpisodeSettings(device="cpu", language="cpp", unproved=True)
+        found = admit(config, given, settings, 1, Rollouts(episodes, known[:3]), Journal(), library, proofs, None, None)  # type: ignore[arg-type]
+    assert [proof.tasks[0].id for proof in tried] == [task.id for task in known[:2] for _ in range(4)]
+    assert [found.rewards[key] for key in traces] == [0.0] * 8 + [None] * 4, "what was not tried is not worth nothing"
+    assert found.known == 0
 
 
 def test_figures_of_a_step_by_hand() -> None:

@@ -21,7 +21,7 @@ from tiny import one_thread, saved_tiny, weights  # noqa: E402, F401
 from typer.testing import CliRunner  # noqa: E402
 
 from bottega.backbone.chat import Message, Sampling, TokenRequest  # noqa: E402
-from bottega.backbone.loading import load  # noqa: E402
+from bottega.backbone.loading import load, noted_style  # noqa: E402
 from bottega.backbone.local import LocalBackbone  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
@@ -100,7 +100,9 @@ def test_what_is_frozen_stays_to_the_last_bit(school: tuple[Path, list[str]], tm
     from safetensors.torch import load_file
 
     data, settings = school
+    data.with_name("card.json").write_text('{"style": "terse"}')
     sft(read_config("sft", overrides=[*settings, "data.epochs=1", 'model.freeze=["embed_tokens"]']), data, tmp_path / "run")
+    assert noted_style(f"local:{tmp_path / 'run' / 'model'}") == "terse", "the style of its rows' prompts stays with the model"
     before, after = (
         load_file(tmp_path / "tiny" / "model.safetensors"),
         load_file(tmp_path / "run" / "model" / "model.safetensors"),

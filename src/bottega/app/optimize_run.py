@@ -86,6 +86,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             exploration=settings.exploration,
             instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,
+            kept=settings.kept,
             samples=settings.samples,
             steps=settings.steps,
             skill_files=str(settings.skill_files.resolve()) if settings.skill_files else "",

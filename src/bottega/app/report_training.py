@@ -49,9 +49,8 @@ def training_page(folder: Path, kind: str) -> ReportPage:
     panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
     if kind == "rl":
         panels[1:1] = [_panel(held_out, *each) for each in VALIDATION_PANELS]
-        panels.append(
-            _panel(_measured(events, "checkpoint"), "The library", "Admitted cards at each checkpoint.", ("cards",), "exact")
-        )
+        cards = "At each checkpoint: its admitted cards (`cards`), and all (`library`)."
+        panels.append(_panel(_measured(events, "checkpoint"), "The library", cards, ("cards", "library"), "exact"))
     else:
         names = tuple(sorted({name for event in held_out for name in event.values}))
         panels.insert(1, _panel(held_out, "Held-out loss", "In all and by role.", names, "exact"))

@@ -78,9 +78,9 @@ class TrainingProgress(RunProgress):
         if kind == "checkpoint":
             came = {name: int(event.values.get(name, 0)) for name in ("admitted", "retired")}
             self.cards.update(came)
-            self.library_cards = (self.library_cards or 0) + came["admitted"]
+            self.library_cards = int(event.values.get("library", (self.library_cards or 0) + came["admitted"]))
             count = f"{came['admitted']} card{'s' * (came['admitted'] != 1)}"
-            return f"step {event.step}: kept, {count} admitted, {came['retired']} retired"
+            return f"step {event.step}: kept, {count} admitted, {came['retired']} retired, {self.library_cards} in the library"
         self.values, self.since, self.phase = event.values, time.monotonic(), ""
         self.reach(event.step)
         self.now.clear()

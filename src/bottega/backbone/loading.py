@@ -6,6 +6,7 @@ transformers and peft are imported here and only when something is loaded: nothi
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ BASE = "embedded:base"
 """The same without that training."""
 DELTA_SUFFIX = ".difference"
 """`embedded:FILE.difference` is the model with the training in that file."""
+NOTE = "bottega.json"
+"""In a model's folder that a run of ours wrote: the style of the prompts that it was trained on."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,16 @@ def trained_style(spec: str) -> str | None:
     from bottega.backbone.delta import read_header
 
     style = read_header(delta)[0].card.get("style")
+    return style if isinstance(style, str) and style else None
+
+
+def noted_style(spec: str) -> str | None:
+    """The style that a run of ours noted beside the weights, of a model's folder; none of a name on the hub, or where nobody noted any."""
+    place = spec.strip().partition("?")[0].removeprefix("local:").removeprefix("vllm:")
+    try:
+        style = json.loads((Path(place).expanduser() / NOTE).read_text(encoding="utf-8"))["style"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
     return style if isinstance(style, str) and style else None
 
 

@@ -82,6 +82,8 @@ class BenchSettings(WritingSettings):
     """Samples of each task, none of which sees another."""
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
+    kept: Count = 0
+    """Of a long row of strategy=serial: kernels that the next one sees, the last and the best of those before it; 0 shows all."""
     strategy: StrategyName = "serial"
     """serial; critic (a line, with advice); agent (with tools); parallel (samples × turns kernels, all apart); beam, evolve, tree or scientist."""
     steps: Positive = 200
@@ -192,6 +194,7 @@ class BenchSettings(WritingSettings):
             quick=self.quick,
             strategy="serial" if self.strategy == "parallel" else self.strategy,
             turns=self.turns,
+            kept=self.kept,
             samples=self.width if self.strategy in WIDE else 1,
             branch=self.branch,
             steps=self.steps,
@@ -234,6 +237,7 @@ class BenchSettings(WritingSettings):
                      "style", "seed")  # fmt: skip
             writing |= {name: getattr(self, name) for name in names}
             writing |= {"stop": self.stop} if self.stop else {}
+            writing |= {"kept": self.kept} if self.kept else {}
             writing |= {"steps": self.steps, "skill_files": str(self.skill_files or "")} if self.strategy == "agent" else {}
             writing |= {"generations": self.turns, "library": self.library_name, "unproved": not self.proved_only}
             writing |= {"redraws": self.resamples, "prompts": str(self.prompts.resolve()) if self.prompts else ""}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,8 @@ BEST = "best"
 
 TIME_AGAIN = "time it again"
 """How a note ends that says that the machine was busy."""
+LEAST_OWN_SHARE = 0.005
+"""Of the work: below it a candidate leaves it to the library, or to the reference that it copied."""
 
 
 class Outcome(StrEnum):
@@ -91,6 +94,14 @@ class Verdict:
     """Most bytes of a GPU that were taken, by who took them; empty for small tasks and on a CPU."""
     profile: dict[str, Any] = field(default_factory=dict)
     """Where the time goes and what the bottleneck is, for a verdict that asked for it; see `judge/profile.py`. No part of the decision."""
+
+    @property
+    def does_own_work(self) -> bool:
+        """Own kernels do a part of the work, or all that is beside library products; where that was not measured, it at least has kernels."""
+        share = self.coverage.get("share")
+        if share is None or not math.isfinite(share):
+            return bool(self.coverage.get("own", True))
+        return share >= LEAST_OWN_SHARE or bool(self.coverage.get("beside_products"))
 
     @property
     def disturbed(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from bottega.agents.prompts import Style
-from bottega.backbone.loading import trained_style
+from bottega.backbone.loading import noted_style, trained_style
 
 NO_MODEL = "none"
 """In place of a backbone: the compiler's drafts alone."""
@@ -29,8 +29,13 @@ DRAFTING = 60.0
 """Seconds that tracing a module may take."""
 
 
+def own_style(backbone: str) -> str | None:
+    """Of the prompts that a model was trained on, by its card or by its folder."""
+    return trained_style(backbone) or noted_style(backbone)
+
+
 def prompt_style(backbone: str, chosen: str | None = None) -> Style:
-    return cast(Style, chosen or trained_style(backbone) or ("full" if backbone.startswith("server:") else "compact"))
+    return cast(Style, chosen or own_style(backbone) or ("full" if backbone.startswith("server:") else "compact"))
 
 
 def temperature_for(backbone: str, answers: int, chosen: float | None = None) -> float:

@@ -95,7 +95,13 @@ class EpisodeContext:
     ) -> Turn:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
         answer = await self.answer(messages, settings, where)
-        turn = turn_of(role, messages, answer, read(answer.text))
+        found = read(answer.text)
+        if (
+            found.get("fault") and answer.stop_reason == "length"
+        ):  # what is missing is behind the cut: the next answer must not look for it
+            cut = f"The answer was cut off after {answer.usage.output_tokens} tokens, so write a shorter one."
+            found["fault"] = f"{cut} {found['fault']}"
+        turn = turn_of(role, messages, answer, found)
         self.budget.spend(turn)
         return turn
 

@@ -70,7 +70,7 @@ async def select(
     if not (offered and settings.skills):
         return [()] * (1 + settings.schemes if settings.even_groups else 1), []
     count = settings.schemes
-    if settings.select == "bm25":
+    if settings.select == "bm25" and not settings.even_groups:  # one choice, so drawn again only for groups of the same size
         count = min(count, 1)
 
     async def scheme(number: int) -> Selected:

@@ -28,6 +28,8 @@ class EpisodeSettings:
     quick: bool = True
     strategy: str = "serial"
     turns: int = 4
+    kept: int = 0
+    """Of a long line: kernels that the next one sees, the last and the best of those before it; 0 shows all that the prompt holds."""
     samples: int = 2
     """Rollouts of each scheme; width in a beam; islands in evolution; kernels of one round in a tree and of a scientist."""
     schemes: int = 1
@@ -81,13 +83,17 @@ class EpisodeSettings:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
-        for name in ("drafts", "knobs", "schemes", "skills", "retrieved", "summaries"):
+        for name in ("drafts", "knobs", "kept", "schemes", "skills", "retrieved", "summaries"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         if not (math.isfinite(self.exploration) and self.exploration >= 0):
             raise UsageError(f"exploration must be 0 or a positive number, not {self.exploration:g}")
         if self.instructions not in ("list", "model"):
             raise UsageError(f"instructions are varied by list or model, not {self.instructions!r}")
+        if self.kept and self.strategy != "serial":
+            raise UsageError(
+                f"kept is for lines of strategy=serial: strategy={self.strategy} chooses otherwise what a kernel sees"
+            )
         if self.schemes == 0 and not self.empty_scheme:
             raise UsageError("no scheme is left: allow the empty one or ask for at least one selection")
 
@@ -102,7 +108,7 @@ class EpisodeSettings:
 
     def to_json(self) -> dict[str, Any]:
         """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them, and
-        stop strings where there are any."""
+        stop strings and `kept` where there are any."""
         usual = self.answers == policy_for(self.answers.resamples)
-        settings = {name: value for name, value in asdict(self).items() if name != "stop" or value}
+        settings = {name: value for name, value in asdict(self).items() if name not in ("stop", "kept") or value}
         return {**settings, "redraws": self.answers.resamples, "answers": None if usual else settings["answers"]}

@@ -1,9 +1,10 @@
 """The admission gate as a pure decision: from paired attempts to admit, refuse, or go on.
 
 An attempt is worth what its user gains: the logarithm of its speedup, capped, and nothing when it is wrong, slower, or fails, since
-then the module stays as it was. Attempts with and without the card are paired by seed; a round is one pair on every task. Every pair counts,
-so that many siblings decide in few rounds, and the gain is the mean over the tasks, so that a card must help where it was not drawn from too.
-The bound on the gain holds after every round, which is what allows stopping early.
+then the module stays as it was, nor when it leaves the work to a library: a card that has it do so teaches no kernel. Attempts with and
+without the card are paired by seed; a round is one pair on every task. Every pair counts, so that many siblings decide in few rounds, and
+the gain is the mean over the tasks, so that a card must help where it was not drawn from too. The bound on the gain holds after every
+round, which is what allows stopping early.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Decision:
 def worth(verdict: Verdict, rules: Rules) -> float:
     """The logarithm of what its user gains."""
     speedup = verdict.speedup.get(rules.baseline)
-    if not verdict.outcome.accepted or speedup is None or not math.isfinite(speedup.point):
+    if not (verdict.outcome.accepted and verdict.does_own_work) or speedup is None or not math.isfinite(speedup.point):
         return 0.0
     return math.log(min(max(speedup.point, 1.0), rules.cap))
 

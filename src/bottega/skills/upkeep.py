@@ -49,10 +49,11 @@ def duplicates(library: Library, least: float = ALIKE) -> list[DuplicatePair]:
     return sorted(found, key=lambda pair: (-pair.similarity, pair.keep, pair.drop))
 
 
-def duplicates_of(library: Library, skill: Skill) -> list[DuplicatePair]:
-    """Cards that say nearly the same as a new one. Asks the index, so it costs milliseconds at any size."""
+def duplicates_of(library: Library, skill: Skill, only: Filter | None = None) -> list[DuplicatePair]:
+    """Cards that say nearly the same as a new one, of all or of those that a filter lets through. Asks the index, so it costs milliseconds at
+    any size."""
     query = query_from_text(f"{skill.name} {skill.intent} {' '.join(skill.tags)} {skill.anchor}")
-    hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
+    hits = library.search(Query(query.terms), k=20, only=only or Filter(states=EVERY_STATE))
     found = [(hit.skill.name, similarity(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
     return sorted(
         (DuplicatePair(name, skill.name, alike) for name, alike in found if alike >= ALIKE), key=lambda pair: -pair.similarity

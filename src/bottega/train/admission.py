@@ -29,11 +29,13 @@ from bottega.episodes.admission_sampler import AdmissionSampler, BlockingJudge
 from bottega.episodes.context import seed_of
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases
+from bottega.episodes.selecting import filter_for
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.conditions import holds
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
+from bottega.skills.retrieve import Filter
 from bottega.skills.shipped import begin_library
 from bottega.skills.similarity import ALIKE, similarity
 from bottega.skills.upkeep import duplicates_of, unhelpful_cards
@@ -125,7 +127,7 @@ def admit(
     known = 0
     tried_tasks: set[str] = set()
     for key, (skill, task) in homes.items():
-        twin = duplicates_of(library, skill) if library is not None else []
+        twin = duplicates_of(library, skill, offered(task, settings, inputs.device)) if library is not None else []
         siblings = siblings_of(task, inputs.tasks, config.skills.siblings, applying(skill, inputs.device))
         if twin:
             known += 1
@@ -153,6 +155,13 @@ def admit(
     ]
     staged = Staged() if config.ablations.frozen_library else _staged(passed, proofs)
     return Admission(rewards, staged, sum(map(len, proposals.values())), len(wanted), len(passed), known, tuple(undecided))
+
+
+def offered(task: Task, settings: EpisodeSettings, device: DeviceFacts) -> Filter:
+    """Cards that a selector of the task may be shown, or was until they retired. What only another one says, of another language or for other
+    sizes, nobody is told here: a proposal that says it is new."""
+    living = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
+    return filter_for(task, settings, device, (*living, SkillState.RETIRED))
 
 
 def applying(skill: Skill, device: DeviceFacts) -> Callable[[Task], bool]:

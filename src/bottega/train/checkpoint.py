@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from bottega.backbone.loading import NOTE
 from bottega.backbone.weights import bare, plain_weights, save_config
 from bottega.core.errors import TrainingError
-from bottega.core.files import write_atomic
+from bottega.core.files import json_text, write_atomic
 from bottega.train.checksums import damage_of_file
 from bottega.train.learner import Learner
 from bottega.train.ranks import RankLostError
@@ -199,8 +200,9 @@ def _put_folder(place: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = torch.float32) -> None:
-    """`tokenizer` is the Hugging Face one. Under LoRA the adapter alone is kept as well, in `adapter` beside it."""
+def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = torch.float32, style: str = "") -> None:
+    """`tokenizer` is the Hugging Face one, `style` that of the prompts it was trained on. Under LoRA the adapter alone is kept as well, in
+    `adapter` beside it."""
     inner = bare(model)
     state = {name: value.contiguous().cpu().to(dtype, copy=True) for name, value in plain_weights(inner)}
     kept = inner.config.dtype
@@ -211,6 +213,8 @@ def export_model(model: Any, tokenizer: Any, place: Path, dtype: torch.dtype = t
         if getattr(inner, "generation_config", None) is not None:
             inner.generation_config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        if style:
+            (folder / NOTE).write_text(json_text({"style": style}), encoding="utf-8")
         from safetensors.torch import save_file
 
         save_file(state, folder / "model.safetensors", metadata={"format": "pt"})

@@ -115,6 +115,11 @@ def _data(place: object) -> dict[str, Any]:
         return {"name": Path(place).name}
 
 
+def data_style(place: str) -> str:
+    """Of the prompts in a cold start's rows, where their card says it."""
+    return str(_data(place).get("style") or "")
+
+
 def _short(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _short(item) for key, item in value.items()}

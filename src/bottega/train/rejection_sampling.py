@@ -20,7 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bottega.core.trace import Trace
-from bottega.train.rewards.verdict_reader import does_own_work
 from bottega.train.settings import CoverageSettings, MismatchSettings
 
 
@@ -77,7 +76,7 @@ def reject_by_coverage(traces: Iterable[Trace], rule: CoverageSettings, seed: in
     for trace in traces:
         for number, turn in enumerate(trace.turns):
             looked_at += 1
-            if turn.verdict is None or not turn.verdict.outcome.accepted or not does_own_work(turn.verdict):
+            if turn.verdict is None or not turn.verdict.outcome.accepted or not turn.verdict.does_own_work:
                 continue
             share = turn.verdict.coverage.get("share")
             if share is None or not math.isfinite(share):

@@ -23,11 +23,11 @@ import torch
 from bottega.backbone.client import TokenClient
 from bottega.backbone.vllm import VllmBackbone
 from bottega.core.episode import Episode
-from bottega.core.errors import TrainingError, UsageError
+from bottega.core.errors import TrainingError
 from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
-from bottega.episodes.journal import FILE, EpisodeJournal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import PhaseStatus, share_device
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
@@ -56,7 +56,7 @@ from bottega.train.rollout import (
 from bottega.train.rollout_engine import open_engine
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.rollouts_ahead import RolloutsAhead, Wait
-from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory
+from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, TOKENIZER, RunDirectory, require_no_run
 from bottega.train.settings import Config
 from bottega.train.stages import episode_settings_of, own_answers, stage_of
 from bottega.train.stopwatch import BusyShares, Stopwatch, TimedClient, TimedJudge
@@ -103,8 +103,8 @@ def train(
 ) -> RlFinished:  # fmt: skip
     """On the rank that leads; the others `follow`. `stop` is asked after every step; a run that it ends is kept and can be resumed. Raises
     `BottegaError` for what cannot be done."""
-    if not resume and (folder / FILE).exists():
-        raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    if not resume:
+        require_no_run(folder)
     require_packages(config.log)
     require_ranks(config.sharding, ranks, "train")
     with ExitStack() as open_things:
@@ -336,12 +336,13 @@ class RlRun:
         if self.library is None:
             return {}
         done = apply(self.library, staged, number)
-        return {"admitted": float(len(done.admitted)), "retired": float(len(done.retired)), "cards": float(done.cards)}
+        told = {"admitted": len(done.admitted), "retired": len(done.retired), "cards": done.cards, "library": len(self.library)}
+        return {name: float(count) for name, count in told.items()}
 
     def export(self) -> None:
         """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
         tokenizer, dtype = self.inputs.loaded.tokenizer.inner, getattr(torch, self.config.checkpoint.export)
-        export_model(self.learner.whole_model(), tokenizer, self.journal.folder / MODEL, dtype)
+        export_model(self.learner.whole_model(), tokenizer, self.journal.folder / MODEL, dtype, self.inputs.prompts.style)
 
     def resume(self) -> int:
         """Load the last good checkpoint and finish what it began; how many steps are done."""

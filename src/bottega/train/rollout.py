@@ -16,14 +16,14 @@ from typing import Any
 
 import torch
 
-from bottega.agents.prompts import Prompts
+from bottega.agents.prompts import Prompts, Style
 from bottega.backbone.loading import LoadedModel
 from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.core.task import Task
-from bottega.episodes.backbone_defaults import prompt_style
+from bottega.episodes.backbone_defaults import own_style, prompt_style
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
@@ -65,7 +65,7 @@ class RlInputs:
 
 @contextmanager
 def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
-    rollout = config.rollout
+    rollout, style = config.rollout, style_of(config)
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language, judge_device = judged_on(config, model_device)
     _require_gpus(model_device, judge_device if host is LOCAL else "cpu")
@@ -83,7 +83,7 @@ def open_inputs(config: Config, host: DeviceHost = LOCAL) -> Iterator[RlInputs]:
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,
-            prompts=Prompts(prompt_style(config.model.name, rollout.style)),
+            prompts=Prompts(style),
             device=host.facts(judge_device),
             judge_device=judge_device,
             language=language.name,
@@ -105,6 +105,17 @@ def _require_gpus(model_device: str, judge_device: str) -> None:
         raise UsageError(
             f"kernels are judged on {judge_device}: no NVIDIA GPU is visible here; set {cpu}, or judge elsewhere by --cluster"
         )
+
+
+def style_of(config: Config) -> Style:
+    """Of a run's prompts: what its model was trained on. Raises `UsageError` where another one is asked for, by a preset perhaps."""
+    model, chosen = config.model.name, config.rollout.style
+    own = own_style(model)
+    if chosen and own and chosen != own:
+        raise UsageError(
+            f"rollout.style = {chosen}, but {model} was trained on {own} prompts: set rollout.style={own}, or leave it out"
+        )
+    return prompt_style(model, chosen)
 
 
 def judged_on(config: Config, model_device: str) -> tuple[Language, str]:
@@ -196,12 +207,12 @@ def within_band(
 
 
 def shares_right(rollouts: Rollouts) -> dict[str, float]:
-    """Of each task the share of its kernels that were right, of those that were judged."""
+    """Of each task the share of its kernels that were right and do the work themselves, of those that were judged."""
     found: dict[str, list[bool]] = {}
     for episode in rollouts.episodes:
         turns = [turn for trace in episode.of("write") for turn in trace.turns if judged(turn)]
         found.setdefault(episode.task_id, []).extend(
-            turn.verdict is not None and turn.verdict.outcome.accepted for turn in turns
+            turn.verdict is not None and turn.verdict.outcome.accepted and turn.verdict.does_own_work for turn in turns
         )
     return {task: sum(right) / len(right) for task, right in found.items() if right}
 

@@ -84,6 +84,12 @@ class RunDirectory:
         write(self.folder / CONFIG, json_text({"stage": stage, **facts, "config": config.model_dump(mode="json")}))
 
 
+def require_no_run(folder: Path) -> None:
+    """Raises `UsageError` where a run has begun. A log in which nothing stands is of one that was refused or killed before it had."""
+    if (folder / FILE).exists() and (folder / FILE).stat().st_size:
+        raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+
+
 def kind_of(folder: Path) -> str:
     """`rl`, `sft`, `bench`, …: as its config says, or else the command that began it. Raises `UsageError` where no run is."""
     if (folder / CONFIG).exists():

@@ -20,16 +20,17 @@ from bottega.backbone.loading import LoadedModel, Lora, load
 from bottega.backbone.thinking import template_arguments
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
-from bottega.episodes.journal import FILE, EpisodeJournal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.conversations import SftSample, read_samples
 from bottega.train.learner import Learner
 from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
+from bottega.train.model_card import data_style
 from bottega.train.packing import TrainPack, plan
 from bottega.train.policy import Policy
 from bottega.train.ranks import ALONE, Ranks, launched, require_ranks
-from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory
+from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory, require_no_run
 from bottega.train.settings import Config
 
 
@@ -54,8 +55,8 @@ def sft(
     """On the rank that leads; the others `follow`. `stop` is asked after every step; a run that it ends is kept and can be resumed. Raises
     `BottegaError` for what cannot be done."""
     keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
-    if not resume and (folder / FILE).exists():
-        raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    if not resume:
+        require_no_run(folder)
     require_packages(config.log)
     require_ranks(config.sharding, ranks, "sft")
     torch.manual_seed(config.data.seed)
@@ -102,7 +103,8 @@ def sft(
                     journal.write(Checkpointed(f"checkpoint/{done}", done, f"{CHECKPOINTS}/{place.name}"))
                 if ended and not last:
                     return SftFinished(folder, done, schedule.steps, held_out, stopped=True)
-        export_model(learner.whole_model(), loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
+        dtype = getattr(torch, config.checkpoint.export)
+        export_model(learner.whole_model(), loaded.tokenizer.inner, folder / MODEL, dtype, data_style(str(source)))
         journal.write(RunEnded("all steps taken", {"steps": schedule.steps, **held_out}))
     return SftFinished(folder, schedule.steps, schedule.steps, held_out)
 

@@ -52,6 +52,8 @@ class OptimizeSettings(WritingSettings):
     """serial, critic, agent (with tools), parallel, beam, evolve, tree or scientist; none is parallel if embedded, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations; rounds."""
+    kept: Count = 0
+    """Of a long line of strategy=serial: kernels that the next one sees, the last and the best of those before it; 0 shows all."""
     samples: Positive = 2
     """Lines for each selection of skills; width of a beam; islands; kernels of a round in a tree and of a scientist."""
     knobs: Count | None = None

@@ -18,8 +18,6 @@ class Reward(Protocol):
 
 
 Bound = Literal["point", "low"]
-LEAST_OWN_SHARE = 0.005
-"""Below it a candidate leaves the work to the library, or to the reference that it copied."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class VerdictReader:
 
     def earns(self, verdict: Verdict | None) -> bool:
         """Right, honest, and by kernels of its own. Whoever returns the reference gets what a wrong kernel gets: else copying would pay."""
-        return verdict is not None and verdict.outcome.accepted and does_own_work(verdict)
+        return verdict is not None and verdict.outcome.accepted and verdict.does_own_work
 
     def speedup(self, verdict: Verdict, baseline: str | None = None) -> float:
         """0 unless the candidate is right, honest and timed."""
@@ -49,15 +47,6 @@ class VerdictReader:
         if share is None or not math.isfinite(share):
             return self.unmeasured
         return min(1.0, max(0.0, float(share)))
-
-
-def does_own_work(verdict: Verdict) -> bool:
-    """Own kernels do a part of the work, or all that is beside library products; where that was not measured, it at least has kernels."""
-    found = verdict.coverage
-    share = found.get("share")
-    if share is None or not math.isfinite(share):
-        return bool(found.get("own", True))
-    return share >= LEAST_OWN_SHARE or bool(found.get("beside_products"))
 
 
 def judged(turn: Turn) -> bool:
