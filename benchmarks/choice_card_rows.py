@@ -11,6 +11,7 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,10 +246,8 @@ def retrieved(some: Sequence[Known], cards: Mapping[str, ChoiceCard]) -> dict[st
         library = Library(Path(folder) / "library")
         library.add_many([card.skill() for card in cards.values()])
         for one in some:
-            query, workload = query_of(one.task), one.workload
-            hits = (
-                library.search(query, OFFERED, each) for each in (only, replace(only, workload=lambda given=workload: given))
-            )
+            query, holding = query_of(one.task), replace(only, workload=partial(getattr, one, "workload"))
+            hits = (library.search(query, OFFERED, each) for each in (only, holding))
             found[one.task.id] = Offer(*(tuple(cards[hit.skill.name] for hit in part) for part in hits))
     return found
 

@@ -142,7 +142,7 @@ def findings(measured: Sequence[Measured], device: str) -> list[Finding]:
 def chosen(measured: Sequence[Measured], device: str) -> list[Finding]:
     """By the half that chooses alone."""
     functions = dict.fromkeys(one.place.function for one in measured)
-    roots = [group for group in GROUPS if any(name in functions for name in group)]
+    roots: list[tuple[str, ...]] = [group for group in GROUPS if any(name in functions for name in group)]
     roots += [tuple(name for name in functions if name.startswith(FUSED))]
     roots += [(name,) for name in functions if not any(name in root for root in roots)]
     return [found for root in roots if root for found in _covering(root, measured, device)]

@@ -144,8 +144,9 @@ def learn(
         score = partial(end_to_end, chooser, control)
         for chance, steps in course(chooser, path, lesson, steps_of(train), others, score, attrgetter("task")):
             for batch in batches(train, chance):
-                fixed = control is not None
-                steps.take(loss_of(chooser, [one.fixed(control) for one in batch]) if fixed else joint_loss(chooser, batch))
+                steps.take(
+                    joint_loss(chooser, batch) if control is None else loss_of(chooser, [one.fixed(control) for one in batch])
+                )
 
 
 @app.command()

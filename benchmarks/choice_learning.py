@@ -219,7 +219,7 @@ def begun(chooser: Chooser, path: Path, seed: int) -> bool:
 
 def course(
     chooser: Chooser, path: Path, lesson: Lesson, steps: int, parts: Sequence[Sequence[Asked]],
-    score: Callable[[Sequence[Asked]], list[dict[str, float]]], task: Callable[[Asked], str] = itemgetter("task"),
+    score: Callable[[Sequence[Asked]], list[dict[str, float]]], task: Callable[[Any], str] = itemgetter("task"),
 ) -> Iterator[tuple[random.Random, Steps]]:  # fmt: skip
     """One epoch after the other, for the caller to learn in; then the part that validates and the one set aside are scored. What is there already is
     left out. `steps`: of an epoch."""

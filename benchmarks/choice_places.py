@@ -88,11 +88,12 @@ def _launches(text: str, graph: CallGraph) -> dict[str, Place]:
                 sizes = {"rows": known.get("rows"), "columns": known.get("columns")}
             else:  # a program has one row
                 sizes = {"rows": math.prod(_value(call.func.slice, known) or (0,)), "columns": known.get("columns")}
-            if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
+            whole = {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
+            if len(whole) < len(sizes):
                 continue
             strided = kind != ELEMENTS and any(word.arg == "J" for word in call.keywords)
-            place = Place(kind, kind + STRIDED if strided else kind, sizes)
-            if kind not in found or math.prod(sizes.values()) > math.prod(found[kind].sizes.values()):
+            place = Place(kind, kind + STRIDED if strided else kind, whole)
+            if kind not in found or math.prod(whole.values()) > math.prod(found[kind].sizes.values()):
                 found[kind] = place
     return found
 

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -98,7 +99,7 @@ def gains(tasks: Sequence[Measurements], cards: Sequence[ChoiceCard]) -> Iterato
                 return by_name[hits[0].skill.name] if hits else None
 
             any_state = Filter(EVERY_STATE, "triton", "cuda")
-            checked = first(replace(any_state, workload=lambda one=one: one.workload))
+            checked = first(replace(any_state, workload=partial(getattr, one, "workload")))
             holding = [card for card in cards if holds(card.applies_to, one.workload)]
             others = one.others(checked) if checked is not None else []
             best = max((one.gain(card) or 1.0 for card in cards), default=1.0)

@@ -16,6 +16,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -68,13 +69,17 @@ def fold_rows(every: Sequence[tuple[Measurements, Query]], fold: int, offered: i
     made = list(offers(held, list(proposals(tried, device)), offered, held_out=True))
     for third in range(3):
         others = [one for one in tried if third_of(one.task) != third]
-        cards = list(proposals(others, device, lambda task, third=third: int(third_of(task) == (third + 1) % 3)))
+        cards = list(proposals(others, device, partial(is_third, (third + 1) % 3)))
         made += offers([one for one in own if third_of(one[0].task.id) == third], cards, offered, held_out=False)
     return made
 
 
 def third_of(task: str) -> int:
     return part_of(task, "third", 3)
+
+
+def is_third(third: int, task: str) -> int:
+    return int(third_of(task) == third)
 
 
 def tried_of(one: Measurements) -> Iterator[Tried]:
@@ -96,7 +101,7 @@ def offers(
         library = Library(Path(place) / "library")
         library.add_many([one.card.skill() for one in by_name.values()])
         for one, query in tasks:
-            holding = library.search(query, offered, replace(any_state, workload=lambda one=one: one.workload))
+            holding = library.search(query, offered, replace(any_state, workload=partial(getattr, one, "workload")))
             found = [by_name[hit.skill.name] for hit in holding]
             first = [by_name[hit.skill.name] for hit in library.search(query, 1, any_state)]
             gains = [0.0, *(_gain(one, card) for card in found)]

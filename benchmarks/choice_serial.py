@@ -54,7 +54,7 @@ def turn(row: Row, picked: Sequence[int], arm: str) -> Row:
 
 def best(row: Row, picked: Sequence[int]) -> float:
     """Log of the gain of what would be handed over."""
-    return max([0.0, *(row["gains"][option] for option in picked)])
+    return max([0.0, *(float(row["gains"][option]) for option in picked)])
 
 
 def loss(scores: Tensor, adds: Sequence[float], softness: float) -> Tensor:

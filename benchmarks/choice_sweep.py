@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import typer
-from choice_tasks import FAMILIES, FUSED, SweepTask, builtin, series
+from choice_tasks import FUSED, SweepTask, builtin, series
 from figure import Device, Workers, where
 
 from bottega.compiler.answer_choices import AnswerChange, changed
@@ -37,6 +37,7 @@ from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.trusted.judge import TrustedJudge
+from bottega.tasks.synth import FAMILIES
 
 TASKS, RESULTS = "tasks.jsonl", "results.jsonl"
 ROUNDS, AGAIN = 12, 24

@@ -54,12 +54,10 @@ def main(
                 print(overhead(name, here, there, task, candidate, count), flush=True)
         print("\n| workers | seconds | verdicts a minute |\n|---|---|---|")
         write_kernels(place / "theirs", kernels)
-        for count in ["none", *workers.split(",")]:
-            if count == "none":
-                print(bench("no Ray", LOCAL, place, tasks), flush=True)
-                continue
-            with started(int(count)) as host:
-                print(bench(count, host, place, tasks), flush=True)
+        print(bench("no Ray", LOCAL, place, tasks), flush=True)
+        for number in workers.split(","):
+            with started(int(number)) as host:
+                print(bench(number, host, place, tasks), flush=True)
 
 
 def overhead(name: str, here: DeviceJudge, there: DeviceJudge, task: Task, candidate: Candidate, count: int) -> str:

@@ -48,7 +48,6 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.tasks.synth import synthesise
-from bottega.train.rewards.verdict_reader import does_own_work
 
 TASKS, VERDICTS, ISOLATED = "tasks.jsonl", "verdicts.jsonl", "isolated.jsonl"
 LONGEST_MS, LONGEST_CHARACTERS = 1.2, 4000
@@ -221,8 +220,9 @@ def judge_answers(
             try:
                 if together is not None:
                     together.judge_many(task, list(wanted[name].values()), keep)
-                for candidate in wanted[name].values() if alone is not None else ():
-                    keep(candidate, alone.judge(task, candidate))
+                if alone is not None:
+                    for candidate in wanted[name].values():
+                        keep(candidate, alone.judge(task, candidate))
             except Exception as error:  # one task may not end the rest
                 log(f"{name}: {type(error).__name__}: {str(error)[:200]}")
 
@@ -252,7 +252,7 @@ def is_right(row: Row, verdicts: Verdicts) -> bool | None:
     verdict = verdict_of(row, verdicts)
     if verdict is None or verdict.outcome.value == "invalid_task":
         return None
-    return verdict.outcome.accepted and does_own_work(verdict)
+    return verdict.outcome.accepted and verdict.does_own_work
 
 
 def turn_of(row: Row, verdicts: Verdicts) -> EarlierTurn:

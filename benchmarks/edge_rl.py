@@ -176,7 +176,7 @@ def _by_compiler(folder: Path, model: str, device: str, late: Callable[[], bool]
     ended = sft(config, folder / f"{KEPT}.jsonl", folder / SFT, stop=late)
     loaded = load_for_training(config)
     learner, keeping = Learner.begin(config, loaded.model), Checkpoints(folder / SFT / CHECKPOINTS)
-    saved = keeping.latest()
+    saved = keeping.latest(learner)
     assert saved is not None
     keeping.load(saved, learner)
     export_model(learner.whole_model(), loaded.tokenizer.inner, folder / SFT / MODEL, torch.bfloat16)

@@ -137,7 +137,7 @@ def main(
 
 
 def reward(ids: Any) -> float:
-    return sum(token % 2 == 0 for token in ids) / max(1, len(ids))
+    return sum(int(token) % 2 == 0 for token in ids) / max(1, len(ids))
 
 
 def tokenizer(vocabulary: int) -> Any:

@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -164,7 +164,7 @@ def _main_families(references: list[str]) -> dict[str, str]:
 
 def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[list[list[str]], dict[str, Any]]:
     """By the main family of a task, else its first, and by level: how many kernels are right and faster, and the median of the best ones."""
-    right, faster, tasks, won = (defaultdict(int) for _ in range(4))
+    right, faster, tasks, won = (Counter[str]() for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with JudgedStore(folder, create=False, write=False) as store:
         for judged_task in store.judged_tasks(trusted_setup_of(stage) if stage.trusted else judge_setup_of(stage)):

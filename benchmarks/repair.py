@@ -215,7 +215,7 @@ def next_prompts(
     serial = [key for key in open_ways if key[1] == "serial" and lines[key]]
     past = [[turn_of(one, verdicts) for one in lines[key]] for key in serial]
     made = dict(zip(serial, pool.map(later_prompt, [by_task[key[0]] for key in serial], past, chunksize=8)))
-    return {key: made.get(key, by_task[key[0]]["prompt"]) for key in open_ways}
+    return {key: by_task[key[0]]["prompt"] for key in open_ways} | made
 
 
 @app.command()
@@ -240,12 +240,6 @@ def table(found: dict[str, list[Row]]) -> Iterator[str]:
             mended = [sum(right_after(row, way, 2) for row in wrong) for way in ("parallel", "serial")]
             told = f"{mended[0]:.0f} by a sample, {mended[1]:.0f} by a turn, of {len(wrong)}" if answers == 2 else ""
             yield f"| {name} | {len(rows)} | {answers} | {' | '.join(shares)} | {points(difference(serial, parallel))} | {told} |"
-
-
-def _columns(*values: Sequence[float]):
-    import numpy as np
-
-    return np.stack([np.asarray(each, float) for each in values], axis=1)
 
 
 def contrasts(found: dict[str, list[Row]]) -> Iterator[str]:

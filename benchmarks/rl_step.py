@@ -143,7 +143,7 @@ def dictated(shape: str, language: str) -> Any:
         return await run_episode(context, task, *rest)
 
     rl.TokenClient = Dictated  # type: ignore[attr-defined, misc]
-    rollout.run_episode = named  # type: ignore[attr-defined]
+    rollout.run_episode = named  # type: ignore[assignment, attr-defined]
     rl.RlRun.commit = lambda self, number: {}  # type: ignore[method-assign]  # random weights are not worth 16 GB on a disk
     rl.RlRun.export = lambda self: None  # type: ignore[method-assign]
 

@@ -145,7 +145,7 @@ def run(
         return {"outcome": outcome, "reason": reason, "seconds": round(time.monotonic() - begun, 1)}
 
     def kept(name: str, row: dict[str, Any] | str) -> None:
-        found = {"outcome": "no end", "reason": row, "seconds": patience} if isinstance(row, str) else row
+        found: dict[str, Any] = {"outcome": "no end", "reason": row, "seconds": patience} if isinstance(row, str) else row
         _append(folder / SCREENED, [{"module": name, "language": language, "dtype": dtype, **found}])
         _log(f"{name}: {found['outcome']} {_line(found['reason'])}")
 
@@ -298,7 +298,7 @@ def _apart(
 ) -> None:
     """Each in a process of its own, which is ended after `patience`; what it returned, or in words why nothing, is kept."""
     context, end = multiprocessing.get_context("fork"), time.monotonic() + seconds
-    waiting, running = list(reversed(names)), {}
+    waiting, running = list(reversed(names)), dict[str, Any]()
 
     def child(name: str, line: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

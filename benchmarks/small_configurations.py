@@ -124,7 +124,7 @@ def _given(model: nn.Module, config: Any) -> dict[str, torch.Tensor]:
     """Words, an image or sound, as the model's first argument is called."""
     names, first = inspect.signature(model.forward).parameters, getattr(model, "main_input_name", "input_ids")
     words = torch.randint(3, 99, (2, TOKENS))
-    channels = getattr(config, "num_channels", None) or getattr(getattr(config, "vision_config", config), "num_channels", 3)
+    channels: int = getattr(config, "num_channels", 0) or getattr(getattr(config, "vision_config", config), "num_channels", 3)
     made = {
         "input_ids": words,
         "pixel_values": torch.randn(2, channels, IMAGE, IMAGE),
@@ -141,7 +141,7 @@ def _of_peft(name: str) -> list[Called]:
     import peft
     from transformers import LlamaConfig, LlamaModel
 
-    options = {"target_modules": ["q_proj", "v_proj", "up_proj"]} if name != "LNTuning" else {}
+    options: dict[str, Any] = {"target_modules": ["q_proj", "v_proj", "up_proj"]} if name != "LNTuning" else {}
     options |= {"feedforward_modules": ["up_proj"]} if name == "IA3" else {}
     options |= {"total_step": 10} if name == "AdaLora" else {"n_frequency": 20} if name == "FourierFT" else {}
     small = LlamaConfig(

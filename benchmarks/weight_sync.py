@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +32,7 @@ from grpo_step import CONTEXT, SHAPES, adapted, random_model, tokenizer
 
 from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.token_server import TokenServer
-from bottega.backbone.token_servers import TokenServers
+from bottega.backbone.token_servers import TokenServers, WeightTransfer
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.backbone.vllm import VllmBackbone
 from bottega.backbone.weights import plain_weights, save_config
@@ -146,12 +146,12 @@ def opened(way: str, place: Path, model: Any, words: HuggingFaceTokenizer, dtype
     with served(way, place, dtype) as server:
         server.model = server.models()[0]
         weights = lambda: plain_weights(model)  # noqa: E731
-        transfer = {
+        ways: dict[str, Callable[[], WeightTransfer]] = {
             "adapter": lambda: AdapterTransfer(lambda: model, place / "sent"),
             "disk": lambda: DiskTransfer(weights, dtype, place / "sent"),
             "ipc": lambda: IpcTransfer(weights, dtype),
-        }[way]()
-        servers = TokenServers("random", words, [server], transfer)
+        }
+        servers = TokenServers("random", words, [server], ways[way]())
         try:
             yield servers
         finally:
