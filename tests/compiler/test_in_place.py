@@ -111,21 +111,3 @@ def test_a_copy_that_is_returned_beside_the_original_has_memory_of_its_own(body:
     _, inputs, got = _agree(module(body, INPUTS, "x, y"))
     places = [value.data_ptr() for value in (*got, *inputs)]
     assert len(set(places)) == len(places)
-
-
-@pytest.mark.parametrize(
-    ("more", "tensors"), [("", 0), (" + h[:, :1]", 1), ("[:, ::2]", 0), (".double()", 1), (", h", 1), (" + self.f(x * 2)", 1)]
-)
-def test_what_follows_a_product_of_the_library_is_stored_where_that_lies(more: str, tensors: int) -> None:
-    """Not where another element of it is read, or it is wanted itself."""
-    source = module(f"F.gelu(h){more}", "torch.randn(9, 70)", init="self.f = nn.Linear(70, 33)", before="h = self.f(x)")
-    lowered = lower_task(Task(source, "module"), with_library=False)
-    light = ALL - {"own_product"}
-    text = write(lowered.plan(light), lowered.frame, light)
-    assert text.count("torch.empty") == tensors and "F.linear" in text
-    torch.manual_seed(0)
-    task, made = executed(source), executed(text)
-    model, new, (x,) = task.Model(), made.ModelNew(), task.get_inputs()
-    new.load_state_dict(model.state_dict())
-    with torch.no_grad():
-        torch.testing.assert_close(new(x), model(x))

@@ -17,8 +17,6 @@ IN_PLACE = re.compile(
     r"torch\.(ops\.aten\.)?(index_(?:put|add|copy|fill|reduce)|scatter(?:_add|_reduce)?|masked_scatter)(\.\w+)?"
 )
 """Calls that change some elements of a tensor: of the whole a copy is made, and copied back, where they are not done in place."""
-FRESH = re.compile(r"F\.(linear|conv(_transpose)?[123]d)|torch\.(matmul|mm|bmm|addmm|baddbmm)")
-"""Calls whose result is memory of its own, which lies in order."""
 Changed = tuple[tuple[str, View], ...]
 
 
@@ -38,30 +36,6 @@ def stored_in_place(
         kernels = [_renamed(kernel, result, name) for kernel in kernels]
         returned, kept = _swapped((returned, kept), result, dataclasses.replace(view, buffer=name, text=name))
     return kernels, returned, tuple(kept)
-
-
-def stored_over_calls(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[str]) -> list[Kernel]:
-    """A map of a product or convolution that is the library's, stored where that result lies: it is in the cache, and nobody else reads it."""
-    for place, call in reversed(list(enumerate(kernels))):  # of two results that a map reads, the later one
-        if (
-            not isinstance(call, FunctionCall)
-            or not FRESH.fullmatch(call.function)
-            or call.library_call
-            or len(call.results) != 1
-        ):
-            continue
-        name = call.results[0]
-        users = [at for at, kernel in enumerate(kernels) if name in read(kernel)]
-        user = kernels[users[0]] if len(users) == 1 and name not in returned else None
-        if not isinstance(user, Map) or len(user.stores) != 1 or user.stores[0].view.buffer in read(user):
-            continue
-        stored = user.stores[0].view
-        same = (buffers[name].shape, buffers[name].dtype) == (buffers[stored.buffer].shape, buffers[stored.buffer].dtype)
-        if same and all(isinstance(look, Load) and _place(look.view) == _place(stored) for look in loads(user, name)):
-            over = _renamed(user, name, stored.buffer)
-            kernels = [*kernels[:place], dataclasses.replace(call, results=(stored.buffer,)), *kernels[place + 1 :]]
-            kernels[users[0]] = over
-    return kernels
 
 
 def _is_view(value: Any) -> bool:

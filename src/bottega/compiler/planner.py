@@ -15,7 +15,7 @@ from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
-from bottega.compiler.in_place import stored_in_place, stored_over_calls
+from bottega.compiler.in_place import stored_in_place
 from bottega.compiler.kernel import Convolution, FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
@@ -64,8 +64,6 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     chunks: tuple[RowChunks, ...] = ()
     if CHUNKED_ROWS in passes:
         kernels, chunks = row_chunks(kernels, buffers, returned)
-    if IN_PLACE in passes:
-        kernels = stored_over_calls(kernels, buffers, returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     used |= {name for chunk in chunks for name in chunk.filled}
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}

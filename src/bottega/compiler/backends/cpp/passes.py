@@ -36,8 +36,8 @@ PASSES: tuple[CompilerPass, ...] = (
     ),
     CompilerPass(
         IN_PLACE,
-        "An input that forward changes, or a result of the library's that nobody else reads, each element without any other element of it.",
-        "Store {origin} where the operand lies, without a tensor in between and a copy.",
+        "An input that forward changes, each element without any other element of it.",
+        "Store {origin} where the input lies, without a tensor in between and a copy.",
     ),
     CompilerPass(
         "simd_functions",
