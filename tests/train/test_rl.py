@@ -393,7 +393,7 @@ def test_ablations_are_switches(
     assert {name for name in ("select", "write", "summarise") if f"{name}/count" in told} == roles
     assert (told["skills/used"] > 0) is used
     rollouts = sum(1 for e in read_events(tmp_path / "run" / "steps" / "000001") if isinstance(e, Wrote)) // 2
-    assert rollouts == 3 * 2 * (2 if "bm25" in override else 4), "without skills a task gets as many rollouts"
+    assert rollouts == 3 * 2 * 4, "without skills or a selector a task gets as many rollouts"
     trained = {trace.split("/")[2] for row in batches[0].rows for trace, *_ in row.spans}
     assert trained == ({"select"} if "roles" in override else roles)
     assert (tmp_path / "run" / "library").exists() is ("skills=false" not in override)
