@@ -53,6 +53,7 @@ TASKS, VERDICTS, ISOLATED = "tasks.jsonl", "verdicts.jsonl", "isolated.jsonl"
 LONGEST_MS, LONGEST_CHARACTERS = 1.2, 4000
 ONE_IN = 6
 """Of the combinations of operators one is set aside."""
+UNJUDGED = 0.02
 UNREADABLE = "unreadable"
 Verdicts = dict[tuple[str, str], Verdict]
 """By task and candidate."""
@@ -200,7 +201,7 @@ def judge_answers(
                 wanted.setdefault(row["task"], {})[candidate.id] = candidate
     if not wanted:
         return known
-    begun, lock, before = time.monotonic(), threading.Lock(), len(known)
+    begun, lock, before, asked = time.monotonic(), threading.Lock(), len(known), sum(map(len, wanted.values()))
     with ExitStack() as open_things:
         file = open_things.enter_context(open(folder / (ISOLATED if isolated else VERDICTS), "a", encoding="utf-8"))
         alone = open_things.enter_context(Judge(device, workers=workers, quick=True, timeout=25)) if isolated else None
@@ -228,8 +229,13 @@ def judge_answers(
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(one, wanted))
+        for name, each in wanted.items():  # what found no memory beside the others
+            for key in [key for key in each if (name, key) in known]:
+                del each[key]
+            if each and not isolated:
+                one(name)
     where = {key: round(spent) for key, spent in together.seconds.most_common(6)} if together is not None else ""
-    log(f"{len(known) - before} of {sum(map(len, wanted.values()))} kernels judged in {time.monotonic() - begun:.0f} s {where}")
+    log(f"{len(known) - before} of {asked} kernels judged in {time.monotonic() - begun:.0f} s {where}")
     return known
 
 
@@ -261,6 +267,13 @@ def turn_of(row: Row, verdicts: Verdicts) -> EarlierTurn:
     if verdict is None:
         return EarlierTurn("", "", row["fault"] or "the answer held no kernel", UNUSABLE, None)
     return judged_turn(row["source"], "", verdict, "eager")
+
+
+def wholly_judged(found: Sequence[bool]) -> int:
+    """Of how many tasks in a row all but one in fifty are judged. Those behind are left out, all of them: where time was up, a right first answer
+    needed no second verdict, and tasks that are whole all the same are mostly right."""
+    missing = np.cumsum([not each for each in found])
+    return max((number for number in range(1, len(found) + 1) if missing[number - 1] <= UNJUDGED * number), default=0)
 
 
 def difference(one: Sequence[float], other: Sequence[float]) -> Estimate:

@@ -47,6 +47,7 @@ from edge_data import (
     log,
     points,
     split_of,
+    wholly_judged,
 )
 from figure import Device, Workers
 from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds
@@ -231,8 +232,11 @@ def _judged(folder: Path, isolated: bool = False) -> Scores:
         for row in rows_of(path):
             if not isolated or not row["sample"]:
                 right.setdefault(row["task"], {})[row["sample"]] = is_right(row, verdicts)
+        kept = wholly_judged([None not in each.values() for each in right.values()])
         whole = {
-            task: [bool(each[number]) for number in sorted(each)] for task, each in right.items() if None not in each.values()
+            task: [bool(each[number]) for number in sorted(each)]
+            for task, each in list(right.items())[:kept]
+            if None not in each.values()
         }
         found[path.stem.removeprefix("answers-")] = {
             task: (float(each[0]), sum(each[1:]) / max(1, len(each) - 1)) for task, each in whole.items()

@@ -37,12 +37,14 @@ from edge_data import (
     difference,
     is_right,
     judge_answers,
+    log,
     outcome_of,
     points,
     prompt_of,
     sft_command,
     split_of,
     turn_of,
+    wholly_judged,
 )
 from figure import Device, Workers
 
@@ -198,11 +200,15 @@ def evaluate(
                 lines[task, way].append(found[task, way if number else WAYS[0]])
             drawn = [line[-1] for line in lines.values()]
             verdicts = judge_answers(folder, drawn, by_task, device, workers, seconds)
-    rows = []
-    for task, row in by_task.items():
-        ways = {way: [is_right(one, verdicts) for one in lines[task, way]] for way in WAYS}
-        if all(None not in found for found in ways.values()):
-            rows.append({"task": task, "family": row["family"], "dtype": row["dtype"], "answers": answers, **ways})
+    ways = [{way: [is_right(one, verdicts) for one in lines[task, way]] for way in WAYS} for task in by_task]
+    judged = [all(None not in found for found in one.values()) for one in ways]
+    kept = wholly_judged(judged)
+    log(f"the first {kept} of {len(tasks)} tasks, {kept - sum(judged[:kept])} of them without verdicts")
+    rows = [
+        {"task": row["task"], "family": row["family"], "dtype": row["dtype"], "answers": answers, **one}
+        for row, one, whole in zip(tasks[:kept], ways, judged)
+        if whole
+    ]
     write_rows(path, rows)
     print("\n".join(table({name: rows})))
 

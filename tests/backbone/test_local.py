@@ -30,6 +30,15 @@ def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[To
     return max(abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs))
 
 
+def test_closing_hands_the_cache_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU a cache takes tens of gigabytes, and the judge beside it found no memory after the last answer was drawn."""
+    backbone = LocalBackbone(loaded(small_model("llama")), slots=2)
+    handed: list[bool] = []
+    monkeypatch.setattr(backbone._runner, "hand_back", lambda: handed.append(backbone._engine._thread.is_alive()))
+    closed(backbone)
+    assert handed == [False], "once, after the thread that uses it has ended"
+
+
 @pytest.mark.rotates
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral", "gpt2"])
 def test_logprobs_are_those_of_a_teacher_forced_pass(kind: str) -> None:

@@ -123,6 +123,13 @@ def test_a_difference_has_its_interval_over_tasks() -> None:
     assert points(estimate).startswith("+75.0 (+")
 
 
+def test_tasks_behind_the_first_ones_that_were_not_judged_are_left_out() -> None:
+    """Else those would stay that needed one verdict alone: the right ones."""
+    assert edge_data.wholly_judged([True] * 60 + [False] + [True] * 9 + [False, True] * 40) == 70
+    assert edge_data.wholly_judged([True] * 30) == 30
+    assert edge_data.wholly_judged([False, True, True]) == 0
+
+
 def test_sides_do_not_mix_and_limits_follow_each_other(tmp_path: Path) -> None:
     rows = [{**task_row(f"t{number}"), "held_out": number % 3 == 0} for number in range(12)]
     (tmp_path / edge_data.TASKS).write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -107,6 +107,11 @@ class LocalBackbone(EngineBackbone):
         weights = sum(parameter.numel() * parameter.element_size() for parameter in self.model.parameters())
         return Memory(weights, self._runner.buffer_bytes, self._runner.cache_bytes)
 
+    async def close(self) -> None:
+        """The cache's memory goes back to the device: others may need it while this object is still held."""
+        await super().close()
+        self._runner.hand_back()
+
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None:  # else its thread would keep the cache for good
