@@ -24,6 +24,11 @@ from torch import Tensor
 from bottega.backbone.loading import load
 
 IMITATION, GRADIENT, SHUFFLED = WAYS = ("imitation", "gradient", "shuffled")
+REFINED, LONGER = "refined", "longer"
+SECOND = {REFINED: GRADIENT, LONGER: IMITATION}
+"""Ways that begin with a model that has learned by imitation, and how they go on: RL from the distilled model, and as much imitation again."""
+GENTLER = 3.0
+"""What the rate is divided by then."""
 WORST = -0.7
 """Log of the gain of an option that is much slower, or wrong: how much slower it is teaches nothing."""
 SCALE = 0.1
@@ -176,6 +181,14 @@ class Chooser:
         return found
 
 
+def imitate(chooser: Chooser, rows: Sequence[Row], rate: float, epochs: int, soft: float, seed: int) -> None:
+    """All epochs of imitation at once."""
+    chance, steps = random.Random(seed), Steps(chooser, rate, epochs * steps_of(rows))
+    for _ in range(epochs):
+        for batch in batches(rows, chance):
+            steps.take(loss_of(chooser, batch, IMITATION, soft, chance))
+
+
 class Steps:
     """AdamW with ten steps of warm-up and a rate that falls to zero."""
 
@@ -220,11 +233,13 @@ def begun(chooser: Chooser, path: Path, seed: int) -> bool:
 def course(
     chooser: Chooser, path: Path, lesson: Lesson, steps: int, parts: Sequence[Sequence[Asked]],
     score: Callable[[Sequence[Asked]], list[dict[str, float]]], task: Callable[[Any], str] = itemgetter("task"),
+    before: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[random.Random, Steps]]:  # fmt: skip
     """One epoch after the other, for the caller to learn in; then the part that validates and the one set aside are scored. What is there already is
-    left out. `steps`: of an epoch."""
+    left out. `steps`: of an epoch; `before`: what is learned first."""
     if not begun(chooser, path, lesson.seed):
         return
+    before()
     taken = Steps(chooser, lesson.rate, lesson.epochs * steps)
     chance, since, made = random.Random(lesson.seed), time.monotonic(), []
     for epoch in range(1, lesson.epochs + 1):

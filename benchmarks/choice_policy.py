@@ -2,7 +2,8 @@
 the rule's choice. A pick's speed is in the sweep's table, so that nothing is timed anew and a wrong kernel cannot be written.
 
 Two ways to learn from the same tasks and for the same number of steps: imitation of the winner, and policy gradient with the measured gain as the
-reward. Control: rewards that were shuffled among a task's options. The tasks are cut into four folds, and every task is scored once by a model that
+reward. Control: rewards that were shuffled among a task's options. On request (`--ways imitation,refined,longer`) the gradient, or as much imitation
+again, begins with the model that has imitated. The tasks are cut into four folds, and every task is scored once by a model that
 has not seen it; built-in ones are never learned from. Rate, softness and epoch are chosen by a sixth of the tasks to learn from, of as many settings
 for each way.
 
@@ -25,7 +26,22 @@ from typing import Annotated
 import typer
 from choice_distil import write_rows
 from choice_folds import FOLDS, measured, of_fold, parts, rows_file
-from choice_learning import SOFT, WAYS, WORST, Chooser, Lesson, batches, course, gained, loss_of, steps_of
+from choice_learning import (
+    GENTLER,
+    IMITATION,
+    SECOND,
+    SOFT,
+    WAYS,
+    WORST,
+    Chooser,
+    Lesson,
+    batches,
+    course,
+    gained,
+    imitate,
+    loss_of,
+    steps_of,
+)
 from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Processes, Rates
 from choice_places import Place, fused_place, places_of
 from choice_scores import print_report, scores_file
@@ -93,7 +109,7 @@ def described(task: SweepTask, places: Mapping[str, Place]) -> str:
 def learn(
     folder: Folder,
     fold: Fold = 0,
-    ways: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(WAYS),
+    ways: Annotated[str, typer.Option(help=f"Of {', '.join((*WAYS, *SECOND))}, separated by commas.")] = ",".join(WAYS),
     device: Device = "cuda",
     model: Model = "embedded",
     epochs: Epochs = 8,
@@ -105,13 +121,17 @@ def learn(
     """Learn one way after the other, and write what is gained on the tasks that are set aside. What is there already is left out."""
     train, *others = parts(folder, fold, limit)
     chooser = Chooser.open(model, device)
+    score = partial(gained, chooser)
     for rate, which, way in product(map(float, rates.split(",")), (0, 1), ways.split(",")):
-        soft = SOFT[way][which]
-        lesson = Lesson(way, f"{rate:g}-{soft:g}", fold, seed, rate, epochs, every)
+        second = SECOND.get(way)
+        kind, gentler = (second, rate / GENTLER) if second else (way, rate)
+        soft = SOFT[kind][which]
+        lesson = Lesson(way, f"{rate:g}-{soft:g}", fold, seed, gentler, epochs, every)
         path = scores_file(folder, way, fold, seed, lesson.setting)
-        for chance, steps in course(chooser, path, lesson, steps_of(train), others, partial(gained, chooser)):
+        first = partial(imitate, chooser, train, rate, epochs, SOFT[IMITATION][which], seed) if second else lambda: None
+        for chance, steps in course(chooser, path, lesson, steps_of(train), others, score, before=first):
             for batch in batches(train, chance):
-                steps.take(loss_of(chooser, batch, way, soft, chance))
+                steps.take(loss_of(chooser, batch, kind, soft, chance))
 
 
 @app.command()

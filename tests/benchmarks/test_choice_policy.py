@@ -113,6 +113,17 @@ def test_a_model_learns_which_option_pays_and_what_is_there_is_not_learned_again
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("scores-*")} == before
 
 
+def test_the_gradient_goes_on_from_what_imitation_has_learned(tmp_path: Path) -> None:
+    """With a rate at which the second part alone learns nothing."""
+    facts = {"structure": "chain", "gain": 1.3, "options": ["rule", "warps=8", "warps=1"], "gains": [0.0, 0.3, -0.3]}
+    rows = [{**facts, "task": f"{n}", "prompt": f"task {n}\nFastest:"} for n in range(48)]
+    write_rows(rows_file(tmp_path, 1), of_fold(rows, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice_policy, "GENTLER", 1e9)
+        choice_policy.learn(tmp_path, 1, "refined", "cpu", "features", 10, 10, "1e-2", 0, 0)
+    assert all(gain == pytest.approx(0.3, abs=1e-4) for gain in settled(all_scores(tmp_path), "greedy")["refined"].values())
+
+
 def test_features_tell_words_and_numbers_apart() -> None:
     texts = ("row (columns 2^6): warps=2", "row (columns 2^9): warps=2", "rows (columns 2^6): warps=2")
     small, large, other = map(features, texts)
