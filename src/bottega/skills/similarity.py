@@ -33,6 +33,7 @@ _FOLDED = bytes.maketrans(ascii_uppercase.encode() + b"123456789", ascii_lowerca
 """Small letters, and one digit for all."""
 _WORD = re.compile(rb"[a-z]+|0(?!0)|[^\sa-z0]")
 _PROSE = re.compile(rb"[a-z]+")
+_NUMBERED_WORD, _NUMBERED_PROSE = re.compile(rb"[a-z]+|[0-9]+|[^\sa-z0-9]"), re.compile(rb"[a-z]+|[0-9]+")
 _COMMENT = re.compile(r"//[^\n]*|#(?!\s*(?:include|pragma|define))[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 
 Shingles = NDArray[np.uint64]
@@ -41,12 +42,18 @@ Signature = NDArray[np.uint32]
 
 def text_shingles(skill: Skill) -> Shingles:
     prose = " ".join((skill.name, skill.intent, skill.anchor, skill.technique, *(text for _, text in skill.conditions.items())))
-    return shingles(_PROSE.findall(_folded(prose)), 3)
+    words = (
+        _NUMBERED_PROSE.findall(prose.lower().encode(errors="replace")) if skill.applies_to else _PROSE.findall(_folded(prose))
+    )
+    return shingles(words, 3)
 
 
 def code_shingles(skill: Skill) -> Shingles:
-    """Numbers are one word and comments none: a block size does not make a new skill."""
-    return shingles(_WORD.findall(_folded(_COMMENT.sub(" ", skill.example))), 5)
+    """Numbers are one word and comments none: a block size does not make a new skill. Of a card with typed conditions it does: which
+    number is best for which sizes is what such a card says."""
+    code = _COMMENT.sub(" ", skill.example)
+    words = _NUMBERED_WORD.findall(code.lower().encode(errors="replace")) if skill.applies_to else _WORD.findall(_folded(code))
+    return shingles(words, 5)
 
 
 def _folded(text: str) -> bytes:
