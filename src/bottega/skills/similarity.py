@@ -14,7 +14,7 @@ from string import ascii_lowercase, ascii_uppercase
 import numpy as np
 from numpy.typing import NDArray
 
-from bottega.core.skill import Skill
+from bottega.core.skill import AppliesTo, Skill
 
 PERMUTATIONS = 64
 BAND = 4
@@ -33,7 +33,6 @@ _FOLDED = bytes.maketrans(ascii_uppercase.encode() + b"123456789", ascii_lowerca
 """Small letters, and one digit for all."""
 _WORD = re.compile(rb"[a-z]+|0(?!0)|[^\sa-z0]")
 _PROSE = re.compile(rb"[a-z]+")
-_NUMBERED_WORD, _NUMBERED_PROSE = re.compile(rb"[a-z]+|[0-9]+|[^\sa-z0-9]"), re.compile(rb"[a-z]+|[0-9]+")
 _COMMENT = re.compile(r"//[^\n]*|#(?!\s*(?:include|pragma|define))[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 
 Shingles = NDArray[np.uint64]
@@ -42,18 +41,12 @@ Signature = NDArray[np.uint32]
 
 def text_shingles(skill: Skill) -> Shingles:
     prose = " ".join((skill.name, skill.intent, skill.anchor, skill.technique, *(text for _, text in skill.conditions.items())))
-    words = (
-        _NUMBERED_PROSE.findall(prose.lower().encode(errors="replace")) if skill.applies_to else _PROSE.findall(_folded(prose))
-    )
-    return shingles(words, 3)
+    return shingles(_PROSE.findall(_folded(prose)), 3)
 
 
 def code_shingles(skill: Skill) -> Shingles:
-    """Numbers are one word and comments none: a block size does not make a new skill. Of a card with typed conditions it does: which
-    number is best for which sizes is what such a card says."""
-    code = _COMMENT.sub(" ", skill.example)
-    words = _NUMBERED_WORD.findall(code.lower().encode(errors="replace")) if skill.applies_to else _WORD.findall(_folded(code))
-    return shingles(words, 5)
+    """Numbers are one word and comments none: a block size does not make a new skill."""
+    return shingles(_WORD.findall(_folded(_COMMENT.sub(" ", skill.example))), 5)
 
 
 def _folded(text: str) -> bytes:
@@ -87,8 +80,26 @@ def minhash(of: Shingles) -> Signature:
 
 
 def similarity(one: Skill, other: Skill) -> float:
-    """The mean of both similarities, exactly."""
+    """The mean of both similarities, exactly. Of cards with typed conditions that never hold together, or with other numbers to take, none: which
+    number is best for which sizes is all that such cards say."""
+    if one.applies_to and other.applies_to and (_apart(one.applies_to, other.applies_to) or _numbers(one) != _numbers(other)):
+        return 0.0
     return (_jaccard(text_shingles(one), text_shingles(other)) + _jaccard(code_shingles(one), code_shingles(other))) / 2
+
+
+def _apart(one: AppliesTo, other: AppliesTo) -> bool:
+    """Whether no operation can be as both ask."""
+    named = (
+        (one.dtypes, other.dtypes),
+        ({*one.operators, *one.kinds}, {*other.operators, *other.kinds}),
+        (one.layouts, other.layouts),
+    )
+    ranges = ((one.sizes[name], other.sizes[name]) for name in one.sizes.keys() & other.sizes.keys())
+    return any(a and b and not {*a} & {*b} for a, b in named) or any(a[1] < b[0] or b[1] < a[0] for a, b in ranges)
+
+
+def _numbers(skill: Skill) -> list[str]:
+    return re.findall(r"\d+", skill.technique)
 
 
 def _jaccard(one: Shingles, other: Shingles) -> float:
