@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,9 @@ def test_rows_of_all_forms_and_the_same_whatever_was_fast() -> None:
 
 
 def test_functions_matter_where_a_choice_gained() -> None:
-    assert not functions_that_matter([made()])
-    assert "linear" in functions_that_matter([made(ms=0.8)])
+    assert not functions_that_matter([made(), made(ms=0.8)]), "once is no pattern"
+    assert "linear" in functions_that_matter([made(), made(ms=0.8), made(ms=0.8)])
+    assert not functions_that_matter([made(ms=0.8), made(ms=0.8), *[made()] * 20]), "fewer than a tenth"
 
 
 def test_a_told_card_is_for_sizes_about_the_place() -> None:
@@ -110,6 +110,4 @@ def test_a_wrong_answer_counts_as_the_rules() -> None:
 def test_settings_begin_empty_and_can_admit(small: tuple[str, ...]) -> None:
     config = read_config("rl", "one-gpu", None, [*growing_library.SETTINGS, *small])
     assert config.skills.library == "empty" and config.rollout.turns > 1 and config.rollout.summaries > 1
-    if not small:
-        assert config.rollout.samples * (config.rollout.schemes + 1) == 16
-    assert json.dumps(config.model_dump(mode="json"))
+    assert config.skills.cap > 3, "a third of the rule's answers are beyond"
