@@ -40,13 +40,13 @@ class BatchingJudge:
         self._locks: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 
     def judge(self, task: Task, candidate: Candidate, *, quick: bool = True, **options: Any) -> Verdict:
-        """For the gate. What is to be confirmed (`quick` is false) is judged anew."""
+        """For the gate, which asks from more threads than there are workers. What is to be confirmed (`quick` is false) is judged anew."""
         if not quick:
-            return self._trusted.judge(task, candidate)
+            return self._pool.submit(self._trusted.judge, task, candidate).result()
         key = (task.id, candidate.id)
         with self._locks[key]:  # of those that come together the first one asks
             if self._served[key] % REUSED == 0:
-                self._known[key] = self._trusted.judge(task, candidate)
+                self._known[key] = self._pool.submit(self._trusted.judge, task, candidate).result()
             self._served[key] += 1
             return self._known[key]
 

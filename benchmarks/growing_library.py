@@ -74,7 +74,7 @@ SETTINGS = (
 """By simulation on the sweep's times (docs/log, 2026-11-18): many tasks a step, since a round of the gate takes as long for thirty proofs as for one,
 and a cap of 6, since the rule's answer is more than three times as fast as eager on a third of the tasks. So a group has 8 rollouts, not 16."""
 SMALL = (
-    "rollout.language=cpp", "rollout.tasks=1", "rollout.samples=1", "rollout.max_tokens=256", "rollout.replaced=0", "skills.proofs=1",
+    "rollout.language=cpp", "rollout.tasks=1", "rollout.samples=1", "rollout.max_tokens=512", "rollout.replaced=0", "skills.proofs=1",
     "skills.siblings=1", "skills.rounds=3", "skills.at_once=2", "data.longest=3072", "data.pack_tokens=3072",
 )  # fmt: skip
 """On a CPU."""
@@ -320,10 +320,8 @@ def answer_table(found: Sequence[Row]) -> Iterator[str]:
     yield "|---|---|---|"
     for one, other in ((WHOLE, FIRST), (WHOLE, NONE), (FIRST, NONE)):
         some = [row for row in timed if row["cards"][one]]
-        cells = [
-            ends([(gain_of(row, one) or 1.0) / (gain_of(row, other) or 1.0) for row in part]) for part in (timed, some) if part
-        ]
-        yield f"| {one} over {other} | {' | '.join(cells)} ({len(some)}) |"
+        ratios = [[(gain_of(row, one) or 1.0) / (gain_of(row, other) or 1.0) for row in part] for part in (timed, some)]
+        yield f"| {one} over {other} | {ends(ratios[0])} | {f'{ends(ratios[1])} ({len(some)})' if some else 'none'} |"
 
 
 if __name__ == "__main__":

@@ -28,9 +28,11 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
 from bottega.data.answers import summarised, written
+from bottega.judge.device_facts import device_facts, is_here
 
 PROMPTS = Prompts("terse")
-DEVICE = DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0)
+DEVICE = device_facts("cuda") if is_here("cuda") else DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0)
+"""As a summariser's prompt will tell it, where rows are made on the machine that learns from them."""
 LATER, SUMMARIES = 3, 4
 """Rows of a task."""
 GAINS = (1.2, 2.5)

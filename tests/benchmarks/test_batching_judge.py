@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -66,3 +68,21 @@ def test_the_gate_shares_a_verdict_a_few_times_and_confirms_anew() -> None:
     judge.judge(task, Candidate("b", "triton"))
     judge.judge(task, Candidate("a", "triton"), quick=False)
     assert trusted.calls == 4
+
+
+def test_the_gate_asks_from_many_threads_and_no_more_workers_are_started() -> None:
+    class Slow(Trusted):
+        at_work = most = 0
+
+        def judge(self, task: Task, candidate: Candidate) -> Verdict:
+            self.at_work += 1
+            self.most = max(self.most, self.at_work)
+            time.sleep(0.01)
+            self.at_work -= 1
+            return Verdict(Outcome.FASTER, candidate_id=candidate.id)
+
+    trusted, task = Slow(), Task("value = 1\n", "one")
+    judge = BatchingJudge(trusted)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda text: judge.judge(task, Candidate(text, "triton")), "abcdefgh"))
+    assert trusted.most <= trusted.workers
