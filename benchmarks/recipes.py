@@ -28,7 +28,7 @@ from bottega.train.run_directory import CONFIG, resumed_config
 from bottega.train.settings import Config
 
 CUTS: dict[str, tuple[str, ...]] = {
-    "davinci": ("data.steps=2", "rollout.tasks=2", "rollout.summaries=2", "skills.proofs=1", "skills.siblings=2", "skills.rounds=4"),
+    "davinci": ("data.steps=2", "rollout.tasks=1", "rollout.summaries=2", "skills.proofs=1", "skills.siblings=2", "skills.rounds=4"),
     "kevin": ("data.steps=2", "rollout.tasks=2"),
     "drkernel": ("data.steps=3", "rollout.tasks=2"),
     "cuda-agent": (
