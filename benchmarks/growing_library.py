@@ -64,17 +64,19 @@ TASKS, UNSEEN, RULES, ANSWERS, TIMES = "tasks", "unseen", "rules.jsonl", "answer
 RULE, NONE, FIRST, WHOLE = "rule", "no library", "first admission's library", "grown library"
 LONGEST_MS, LEAST_GAIN, LEAST_SHARE, SHOWN, ROUNDS = 2.0, 1.1, 0.1, 2, 24
 SETTINGS = (
-    "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "data.longest=4096", "rollout.tasks=64", "rollout.schemes=1",
-    "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.margin=1.2", f"rollout.skills={SHOWN}", "rollout.temperature=1.0",
-    "rollout.max_tokens=1024", "rollout.style=terse", "rollout.timeout=20", "reward.name=davinci", "reward.cap=6", "advantage.even=true",
-    "ablations.selector=bm25", "skills.library=empty", "skills.unproved=false", "skills.proofs=32", "skills.siblings=6", "skills.least_rounds=3",
-    "skills.rounds=16", "skills.threshold=1.02", "skills.cap=6", "skills.at_once=14", "optimiser.lr=1e-4", "optimiser.warmup=0", "checkpoint.every=2",
-    "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
+    "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "data.longest=4096", "rollout.tasks=64",
+    "rollout.schemes=1", "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.margin=1.2",
+    f"rollout.skills={SHOWN}", "rollout.temperature=1.0", "rollout.max_tokens=1024", "rollout.replaced=0",
+    "rollout.style=terse", "rollout.timeout=20", "reward.name=davinci", "reward.cap=6", "advantage.even=true",
+    "ablations.selector=bm25", "skills.library=empty", "skills.unproved=false", "skills.proofs=32", "skills.siblings=6",
+    "skills.least_rounds=3", "skills.rounds=16", "skills.threshold=1.02", "skills.cap=6", "skills.at_once=14",
+    "optimiser.lr=1e-4", "optimiser.warmup=0", "checkpoint.every=2", "checkpoint.keep=1", "checkpoint.export=bfloat16",
+    "log.tensorboard=false",
 )  # fmt: skip
 """By simulation on the sweep's times (docs/log, 2026-11-18): many tasks a step, since a round of the gate takes as long for thirty proofs as for one,
 and a cap of 6, since the rule's answer is more than three times as fast as eager on a third of the tasks. So a group has 8 rollouts, not 16."""
 SMALL = (
-    "rollout.language=cpp", "rollout.tasks=1", "rollout.samples=1", "rollout.max_tokens=512", "rollout.replaced=0", "skills.proofs=1",
+    "rollout.language=cpp", "rollout.tasks=1", "rollout.samples=1", "rollout.max_tokens=512", "skills.proofs=1",
     "skills.siblings=1", "skills.rounds=3", "skills.at_once=2", "data.longest=3072", "data.pack_tokens=3072",
 )  # fmt: skip
 """On a CPU."""
