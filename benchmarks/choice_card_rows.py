@@ -180,8 +180,8 @@ def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> l
     return [case for case in cases if case.cards or case.kind in (NONE, CHECKED)]
 
 
-def chat(one: Known, case: Case) -> Row | None:
-    """A training row; None where an answer cannot be read back."""
+def chat(one: Known, case: Case, prompts: Prompts | None = None) -> Row | None:
+    """A training row; None where an answer cannot be read back. `prompts`: else those that name the device."""
     graph = recorded(one.task.source)
     given = WriterInput(
         one.task.task,
@@ -195,7 +195,8 @@ def chat(one: Known, case: Case) -> Row | None:
         text = written(answer, "", "terse", task_source=one.task.source, callgraph=graph)
     except BottegaError:
         return None
-    return _row(messages(given, Prompts("terse", PROMPTS)), text, "write") | {"kind": case.kind, "task": one.task.id}
+    asked = messages(given, prompts or Prompts("terse", PROMPTS))
+    return _row(asked, text, "write") | {"kind": case.kind, "task": one.task.id}
 
 
 def selecting(one: Known, offered: Sequence[ChoiceCard]) -> Row:

@@ -1,5 +1,5 @@
 """RL on choices: from the model that was taught the sweep's winners, on the sweep's own training tasks where choices matter, with the judge's speedup
-as reward; control: shuffled advantages. And a library that grows from nothing while it learns (`grown`), against one that stays empty (`frozen`).
+as reward; control: shuffled advantages. A library that grows meanwhile is `growing_library.py`'s.
 
 `choice_distil.py` makes rows and models before, and answers and measures afterwards: arms lie in its folder, beside `winners`.
 
@@ -30,15 +30,9 @@ SETTINGS = (
     "reward.name=davinci", "reward.cap=6", "advantage.even=true", "ablations.skills=false", "optimiser.lr=2e-4", "optimiser.warmup=0",
     "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
 )  # fmt: skip
-SKILLS = (
-    "ablations.skills=true", "rollout.schemes=1", "rollout.samples=8", "rollout.turns=2", "rollout.summaries=4", "rollout.margin=1.05",
-    "skills.library=empty", "skills.proofs=2", "skills.rounds=24", "skills.siblings=6", "skills.threshold=1.02", "skills.at_once=12",
-)  # fmt: skip
 ARMS: dict[str, tuple[str, ...]] = {
     "rl": (),
     "shuffled": ("ablations.shuffled_advantages=true",),
-    "grown": SKILLS,
-    "frozen": (*SKILLS, "ablations.frozen_library=true"),
 }
 Sweep = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 

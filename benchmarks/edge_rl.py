@@ -84,6 +84,8 @@ RL_SETTINGS = (
     "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
 )  # fmt: skip
 PIECE = 15_000_000
+FIGURES = ("correct", "reward", "entropy", "rows", "seconds/step")
+"""Of a step, that are told."""
 Inputs = Callable[[Config], AbstractContextManager[RlInputs]]
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -141,25 +143,29 @@ def arm(
     run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late, inputs)
 
 
-def run_arm(run: Path, device: str, settings: Sequence[str], late: Callable[[], bool], inputs: Inputs = open_inputs) -> None:
+def run_arm(
+    run: Path,
+    device: str,
+    settings: Sequence[str],
+    late: Callable[[], bool],
+    inputs: Inputs = open_inputs,
+    figures: Sequence[str] = FIGURES,
+) -> None:
     """RL as `bottega train` has it, until it is late. A run that is there goes on."""
     begun, known = time.monotonic(), (run / CONFIG).exists()
     preset = "one-gpu" if device.startswith("cuda") else None
     config = resumed_config("rl", run) if known else read_config("rl", preset, None, settings)
-    ended = train_rl(config, run, resume=known, inputs=inputs, on_event=_tell, stop=late)
+    ended = train_rl(config, run, resume=known, inputs=inputs, on_event=partial(_tell, figures=figures), stop=late)
     print(
         f"{run.name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}"
     )
 
 
-def _tell(event: RlEvent) -> None:
-    if isinstance(event, Measured) and event.key.startswith("train/"):
-        told = {
-            key: round(event.values[key], 3)
-            for key in ("correct", "reward", "entropy", "rows", "seconds/step")
-            if key in event.values
-        }
-        log(f"step {event.step}: {told} {event.note}")
+def _tell(event: RlEvent, figures: Sequence[str]) -> None:
+    if isinstance(event, Measured) and event.key.startswith(("train/", "checkpoint/")):
+        told = {key: round(event.values[key], 3) for key in figures if key in event.values}
+        if told:
+            log(f"step {event.step}: {told} {event.note}")
 
 
 def _by_compiler(folder: Path, model: str, device: str, late: Callable[[], bool], settings: Sequence[str]) -> int:

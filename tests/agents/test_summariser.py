@@ -15,6 +15,7 @@ from bottega.agents.cards import applies_to_line
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
+from bottega.compiler.link import linked
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
@@ -102,6 +103,16 @@ class ModelNew: ...
 ```
 
 The best is 1.44 times as fast as the first.""")
+
+
+def test_a_terse_prompt_shows_kernels_as_they_were_written(given: SummariserInput) -> None:
+    """What is linked buries the one line in which they differ, and fills the context."""
+    answer = "class ModelNew(Model):\n    def forward(self, x):\n        return softmax(x, dim=-1)\n"
+    whole = linked(answer, given.task.source)
+    assert len(whole) > 5 * len(answer)
+    given = replace(given, language="triton", best=replace(given.best, source=whole))
+    shown = messages(given, Prompts("terse"))[1].content
+    assert "return softmax(x, dim=-1)" in shown and "tl.load" not in shown
 
 
 def test_the_form_that_the_compact_prompt_shows_has_every_key(given: SummariserInput) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from batching_judge import BatchingJudge
+from batching_judge import REUSED, BatchingJudge
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
@@ -48,3 +50,39 @@ def test_one_go_for_each_task_and_each_text_once() -> None:
     assert isinstance(found[4], JudgeError)
     with pytest.raises(JudgeError, match="the worker died"):
         raise found[4]
+
+
+def test_the_gate_shares_a_verdict_a_few_times_and_confirms_anew() -> None:
+    class Counting(Trusted):
+        calls = 0
+
+        def judge(self, task: Task, candidate: Candidate) -> Verdict:
+            self.calls += 1
+            return Verdict(Outcome.FASTER, candidate_id=candidate.id)
+
+    trusted, task = Counting(), Task("value = 1\n", "one")
+    judge = BatchingJudge(trusted)  # type: ignore[arg-type]
+    for _ in range(2 * REUSED):
+        judge.judge(task, Candidate("a", "triton"))
+    assert trusted.calls == 2
+    judge.judge(task, Candidate("b", "triton"))
+    judge.judge(task, Candidate("a", "triton"), quick=False)
+    assert trusted.calls == 4
+
+
+def test_the_gate_asks_from_many_threads_and_no_more_workers_are_started() -> None:
+    class Slow(Trusted):
+        at_work = most = 0
+
+        def judge(self, task: Task, candidate: Candidate) -> Verdict:
+            self.at_work += 1
+            self.most = max(self.most, self.at_work)
+            time.sleep(0.01)
+            self.at_work -= 1
+            return Verdict(Outcome.FASTER, candidate_id=candidate.id)
+
+    trusted, task = Slow(), Task("value = 1\n", "one")
+    judge = BatchingJudge(trusted)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda text: judge.judge(task, Candidate(text, "triton")), "abcdefgh"))
+    assert trusted.most <= trusted.workers

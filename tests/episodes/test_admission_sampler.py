@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bottega.agents.answers.pipeline import read
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
@@ -15,6 +16,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes import admission_sampler as module
 from bottega.episodes.admission_sampler import AdmissionSampler
 from bottega.skills.starter import starter_cards
 
@@ -56,6 +58,16 @@ def test_a_kept_kernel_is_judged_again_in_full(tmp_path: Path) -> None:
         writer.confirm(TASK, verdict)
     first, again = judge.asked
     assert first[0].source == again[0].source and again[1] == {"quick": False}
+
+
+def test_a_text_is_read_once_and_judged_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    monkeypatch.setattr(module, "read", lambda text, *rest: texts.append(text) or read(text, *rest))
+    judge, other = Recorder(), Task(TASK.source + "value = 1\n", name="another")
+    with admission_sampler(ScriptedChat(lambda messages, sampling: KERNEL), judge, tmp_path / "kernels") as writer:
+        verdicts = [writer.attempt(task, (), seed) for task in (TASK, other) for seed in range(3)]
+    assert len(texts) == 2 and len(judge.asked) == 6, "once for each task"
+    assert all(verdict.outcome is Outcome.FASTER for verdict in verdicts)
 
 
 def test_an_answer_without_a_kernel_is_worth_nothing_and_no_error(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from skill_cards import PLAIN, card
 
-from bottega.core.skill import Skill
+from bottega.core.skill import AppliesTo, Skill
 from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, signature, similarity
 from bottega.skills.starter import starter_cards
 
@@ -40,6 +41,28 @@ def test_numbers_and_comments_do_not_make_a_new_skill() -> None:
     assert similarity(one, card(example=changed)) == 1.0
     assert similarity(one, card(example=f"/* by blocks\n of 64 */ {CODE}")) == 1.0
     assert similarity(one, card(example=CODE.replace("std::max", "combine"))) < 1.0
+
+
+def test_numbers_make_a_new_card_where_conditions_are_typed() -> None:
+    """Which number is best for which sizes is all that such a card says."""
+
+    def choice(block: int, columns: int) -> Skill:
+        technique = (
+            f"Launch kernels that hold several rows with height = max(1, {block} // width) and num_warps={block // 512}."
+        )
+        return card(
+            f"rows_of_{block}_warps_{block // 512}",
+            intent=f"float32 rows, {columns} to {2 * columns - 1} columns: rows_of={block}, warps={block // 512}.",
+            technique=technique,
+            example=technique,
+            applies_to=AppliesTo(dtypes=("float32",), kinds=("row",), sizes={"columns": (columns, 2 * columns - 1)}),
+        )
+
+    assert similarity(choice(2048, 256), choice(1024, 256)) == 0.0 == similarity(choice(2048, 256), choice(2048, 512))
+    assert similarity(choice(2048, 256), choice(2048, 257)) >= ALIKE, "ranges that meet"
+    assert similarity(choice(2048, 256), choice(2048, 256)) == 1.0
+    plain = [replace(choice(block, 256), applies_to=AppliesTo()) for block in (2048, 1024)]
+    assert similarity(*plain) >= ALIKE
 
 
 def test_the_same_code_under_other_words_is_half_alike() -> None:

@@ -17,6 +17,7 @@ from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.skills.gate import GatePair, Rules, decide, worth
+from bottega.train.admission import _rules
 from bottega.train.batch import credits_of
 from bottega.train.config import PRESETS, read_config
 from bottega.train.rejection_sampling import reject_by_coverage
@@ -140,6 +141,15 @@ def test_the_gate_admits_in_its_budget_what_is_worth_a_summary_and_nothing_else(
     assert sum(passes(1.5, seed, rules) for seed in range(40)) >= 38
     assert sum(passes(1.2, seed, rules) for seed in range(40)) >= 20
     assert sum(passes(1.0, seed, rules) for seed in range(100)) <= 5
+
+
+def test_the_gate_counts_speedups_up_to_its_setting() -> None:
+    """Where the rule's kernel is four times as fast as eager, a cap of 3 hides what any card gains."""
+    four, five = (replace(KERNEL, outcome=Outcome.FASTER, speedup={"eager": Speedup(x, x, x)}) for x in (4.0, 5.0))
+    low, high = (_rules(read_config("rl", None, None, [f"skills.cap={cap}"])) for cap in (3, 6))
+    assert worth(five, low) == worth(four, low) and worth(five, high) > worth(four, high)
+    with pytest.raises(UsageError, match="must be below cap"):
+        read_config("rl", None, None, ["skills.cap=1.5", "skills.threshold=1.5"])
 
 
 def test_tasks_without_a_signal_are_replaced_by_others() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bottega.agents.answers.fences import fenced
 from bottega.agents.prompt_budget import cut_to_length
+from bottega.compiler.strip import stripped
+from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 
@@ -57,6 +59,11 @@ def earlier_turn_of(turn: Turn, baseline: str) -> EarlierTurn:
     if turn.verdict is None:
         return EarlierTurn("", turn.summary, turn.fault, UNUSABLE, None)
     return judged_turn(turn.source, turn.summary, turn.verdict, baseline)
+
+
+def as_written(past: EarlierTurn, task: Task) -> EarlierTurn:
+    """Without what the task says already and what is linked, as a trained model writes it."""
+    return replace(past, source=stripped(past.source, task.source))
 
 
 def turn_values(past: EarlierTurn, title: str, source: bool = True, longest: int | None = None) -> dict[str, str]:

@@ -14,7 +14,7 @@ from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
-from bottega.agents.earlier_turn import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, as_written, turn_values
 from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, header_values
@@ -71,6 +71,8 @@ class _Plan:
 
 def messages(given: SummariserInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
     """The prompt. Where it does not fit: known cards leave from the last on, then diagnoses shrink, then the first kernel leaves."""
+    if prompts.style == "terse":
+        given = replace(given, first=as_written(given.first, given.task), best=as_written(given.best, given.task))
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "summarise", given.task.source)
 
 

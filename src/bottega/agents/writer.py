@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from bottega.agents.answers.answer import answer_text, one_line
 from bottega.agents.answers.fences import fenced, outside
 from bottega.agents.answers.parse import candidate_source
-from bottega.agents.earlier_turn import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, as_written, turn_values
 from bottega.agents.module_text import task_text
 from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
@@ -23,7 +23,6 @@ from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.network_rule import has_replaceable_layers
 from bottega.compiler.source.text import parsed
-from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.task import Task
@@ -81,19 +80,11 @@ def messages(given: WriterInput, prompts: Prompts, budget: PromptBudget | None =
     """The prompt. Where it does not fit: the oldest turns leave, then examples of skills and whole skills from the last on, then
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
-        given = _as_written(given)
+        past, best = (as_written(one, given.task) for one in given.past), given.best
+        given = replace(given, past=tuple(past), best=as_written(best, given.task) if best else None)
         if language_named(given.language).kernel_library and has_replaceable_layers(given.callgraph):
             given = replace(given, callgraph=None)
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
-
-
-def _as_written(given: WriterInput) -> WriterInput:
-    """Earlier kernels without what the task says already, as a trained model writes them."""
-
-    def short(past: EarlierTurn) -> EarlierTurn:
-        return replace(past, source=stripped(past.source, given.task.source))
-
-    return replace(given, past=tuple(map(short, given.past)), best=short(given.best) if given.best else None)
 
 
 def parse(text: str) -> WriterAnswer:

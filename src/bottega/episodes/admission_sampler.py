@@ -87,6 +87,7 @@ class AdmissionSampler:
         self.kernels = KernelFolder(kernels)
         self.temperature, self.max_tokens, self.stop, self.baseline = temperature, max_tokens, stop, baseline
         self.judged_on, self.phases = judged_on, shared or share_device(client)
+        self._read: dict[tuple[str, str], Candidate | str] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="admission-sampler", daemon=True)
 
@@ -104,13 +105,22 @@ class AdmissionSampler:
         """The same seed draws the same noise with and without the card. An answer without a kernel is worth nothing, and no error."""
         with self.phases.generating():
             answer = self._answer(task, skills, seed)
-        read_answer = read(answer.text, AnswerContext(task.source, self.language, self.prompts.style), ADMISSION)
-        if read_answer.fault:
-            return Verdict(Outcome.COMPILE_ERROR, diagnosis=read_answer.fault, task_id=task.id)
-        candidate = candidate_from(read_answer.source)
-        self.kernels.keep(candidate)
+        candidate = self._candidate(task, answer.text)
+        if isinstance(candidate, str):
+            return Verdict(Outcome.COMPILE_ERROR, diagnosis=candidate, task_id=task.id)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)
+
+    def _candidate(self, task: Task, text: str) -> Candidate | str:
+        """The kernel, kept, or why there is none. A proof draws few texts many times, and each is read and linked once: threads of one process take
+        turns at it, and with many proofs side by side it took longer than drawing."""
+        key = (task.id, text)
+        if key not in self._read:
+            found = read(text, AnswerContext(task.source, self.language, self.prompts.style), ADMISSION)
+            self._read[key] = found.fault or candidate_from(found.source)
+            if isinstance(kept := self._read[key], Candidate):
+                self.kernels.keep(kept)
+        return self._read[key]
 
     def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Generation:
         callgraph = shared_tracer().trace(task) if self.prompts.shows("write", "callgraph") else None

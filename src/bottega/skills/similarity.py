@@ -14,7 +14,7 @@ from string import ascii_lowercase, ascii_uppercase
 import numpy as np
 from numpy.typing import NDArray
 
-from bottega.core.skill import Skill
+from bottega.core.skill import AppliesTo, Skill
 
 PERMUTATIONS = 64
 BAND = 4
@@ -80,8 +80,26 @@ def minhash(of: Shingles) -> Signature:
 
 
 def similarity(one: Skill, other: Skill) -> float:
-    """The mean of both similarities, exactly."""
+    """The mean of both similarities, exactly. Of cards with typed conditions that never hold together, or with other numbers to take, none: which
+    number is best for which sizes is all that such cards say."""
+    if one.applies_to and other.applies_to and (_apart(one.applies_to, other.applies_to) or _numbers(one) != _numbers(other)):
+        return 0.0
     return (_jaccard(text_shingles(one), text_shingles(other)) + _jaccard(code_shingles(one), code_shingles(other))) / 2
+
+
+def _apart(one: AppliesTo, other: AppliesTo) -> bool:
+    """Whether no operation can be as both ask."""
+    named = (
+        (one.dtypes, other.dtypes),
+        ({*one.operators, *one.kinds}, {*other.operators, *other.kinds}),
+        (one.layouts, other.layouts),
+    )
+    ranges = ((one.sizes[name], other.sizes[name]) for name in one.sizes.keys() & other.sizes.keys())
+    return any(a and b and not {*a} & {*b} for a, b in named) or any(a[1] < b[0] or b[1] < a[0] for a, b in ranges)
+
+
+def _numbers(skill: Skill) -> list[str]:
+    return re.findall(r"\d+", skill.technique)
 
 
 def _jaccard(one: Shingles, other: Shingles) -> float:

@@ -183,7 +183,7 @@ def siblings_of(task: Task, tasks: Sequence[Task], count: int, fits: Callable[[T
 def _rules(config: Config) -> Rules:
     skills = config.skills
     return Rules(
-        threshold=skills.threshold, alpha=skills.alpha, least_rounds=skills.least_rounds, most_rounds=skills.rounds,
+        threshold=skills.threshold, alpha=skills.alpha, cap=skills.cap, least_rounds=skills.least_rounds, most_rounds=skills.rounds,
         baseline=config.reward.baseline,
     )  # fmt: skip
 

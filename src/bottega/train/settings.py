@@ -192,8 +192,10 @@ class SkillSettings(Section):
     """Pairs on each task before a proof may end."""
     rounds: Positive = 24
     """Pairs on each task, at most. A card without a gain is mostly refused after a few."""
-    threshold: Annotated[float, Field(ge=1, lt=3)] = 1.05
+    threshold: Annotated[float, Field(ge=1)] = 1.05
     """The gain's lower bound must be above this factor."""
+    cap: Annotated[float, Field(gt=1)] = 3.0
+    """Speedups count up to here at the gate: where kernels are faster without a card already, none can help."""
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """How often a card without a gain may be admitted."""
     at_once: Positive = 4
@@ -203,6 +205,8 @@ class SkillSettings(Section):
     def _in_order(self) -> SkillSettings:
         if self.least_rounds > self.rounds:
             raise ValueError(f"least_rounds ({self.least_rounds}) must not be above rounds ({self.rounds})")
+        if self.threshold >= self.cap:
+            raise ValueError(f"threshold ({self.threshold:g}) must be below cap ({self.cap:g})")
         return self
 
 

@@ -86,7 +86,12 @@ class KernelLibrary:
 
     def own(self) -> list[str]:
         """Those of the offered functions that our kernels compute; the others are torch's under the call graph's names."""
-        return [name for name in self.offered() if self.is_own(name)]
+        return list(self._own)
+
+    @functools.cached_property
+    def _own(self) -> tuple[str, ...]:
+        """Every prompt asks for them."""
+        return tuple(name for name in self.offered() if self.is_own(name))
 
     def is_own(self, name: str) -> bool:
         return self.functions[name].is_offered and any("@triton.jit" in function.text for function in self.closure([name]))
