@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any
@@ -214,9 +214,15 @@ class ClusterPool:
                 )
 
     async def _ping(self, place: Place, judge: RayJudge) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError):  # whoever waits for its verdicts sees that it is gone
+        with self._losing_silent(place, judge):
+            await asyncio.wait_for(self._answer(judge.actor.ping.remote()), SILENT_SECONDS)
+
+    @contextlib.contextmanager
+    def _losing_silent(self, place: Place, judge: RayJudge) -> Iterator[None]:
+        """A judge that is there and does not answer is given up; of one that is gone, whoever watches it sees that."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
             try:
-                await asyncio.wait_for(self._answer(judge.actor.ping.remote()), SILENT_SECONDS)
+                yield
             except TimeoutError:
                 if self._judges.get(place) is judge:
                     self._lose(place, judge, f"it does not answer for {SILENT_SECONDS:g} s")
@@ -287,10 +293,13 @@ class ClusterPool:
 
     async def _use_workers(self, workers: Workers) -> None:
         self._workers = workers
-        for judge in [judge for judge in self._judges.values() if judge.lanes]:
-            with contextlib.suppress(self._ray.exceptions.RayActorError):  # whoever watches it sees that it is gone
-                judge.told = await self._answer(judge.actor.hello.remote(workers))
-                judge.lanes = judge.told["lanes"]
+        ready = [(place, judge) for place, judge in self._judges.items() if judge.lanes]
+        await asyncio.gather(*(self._use_workers_at(place, judge) for place, judge in ready))
+
+    async def _use_workers_at(self, place: Place, judge: RayJudge) -> None:
+        with self._losing_silent(place, judge):
+            judge.told = await asyncio.wait_for(self._answer(judge.actor.hello.remote(self._workers)), SILENT_SECONDS)
+            judge.lanes = judge.told["lanes"]
 
     def _submitted(self, request: ClusterRequest) -> None:
         if self._closed:
