@@ -56,6 +56,8 @@ def join(address: str) -> bool:
     if ray.is_initialized():
         return False
     named = address not in ("auto", LOCAL) or (address == "auto" and bool(os.environ.get(NAMED)))
+    if named:
+        _show_token()
     try:
         with _signals_kept(), _processes_apart():
             _init(ray, address, named)
@@ -86,6 +88,18 @@ def _init(ray: Any, address: str, named: bool) -> None:
             if address == LOCAL:
                 raise
     ray.init(address=place, **given)
+
+
+def _show_token() -> None:
+    """`ray start --head` asks for the token of ~/.ray where there is one, as any local cluster leaves it there, and `init` shows it only where it is
+    told to. Who asks for none takes no notice of it."""
+    if setup := _inside("authentication.authentication_token_setup", "maybe_enable_token_auth_if_token_available"):
+        kept = setup.logger.level
+        setup.logger.setLevel(logging.ERROR)
+        try:
+            setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        finally:
+            setup.logger.setLevel(kept)
 
 
 def _of_variable(address: str) -> str:
