@@ -128,8 +128,8 @@ class TimedJudge:
             for _ in range(TRIES - 1):
                 try:
                     return self._judge.judge(task, candidate, **options)
-                except NoJudgeError:
-                    raise
+                except NoJudgeError as error:
+                    raise _ending(error) from None
                 except JudgeError:
                     continue
             return self._judge.judge(task, candidate, **options)
@@ -145,14 +145,19 @@ class TimedJudge:
             for _ in range(TRIES):
                 try:
                     return await self._judge.judge_async(task, candidate, **options)
-                except NoJudgeError:  # the run ends and is resumed: a step without its verdicts would be another step
-                    raise
+                except NoJudgeError as error:
+                    raise _ending(error) from None
                 except JudgeError as error:
                     told = str(error)
         self._watch.lost += 1
         return Verdict(
             Outcome.INVALID_TASK, diagnosis=f"{LOST}: {told}", notes=(LOST,), task_id=task.id, candidate_id=candidate.id
         )
+
+
+def _ending(error: NoJudgeError) -> NoJudgeError:
+    """The run ends and is resumed: a step without its verdicts would be another step."""
+    return NoJudgeError(f"{error}; the same command with --resume goes on")
 
 
 class TimedClient:
