@@ -100,6 +100,16 @@ def test_auto_does_not_judge_here_when_the_cluster_it_is_told_of_is_away(monkeyp
         join("auto")
 
 
+def test_a_connection_that_is_lost_begins_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `ray://`: whatever asked Ray next had it begin one of this machine."""
+    hook = SimpleNamespace(enable_auto_connect=True)
+    monkeypatch.setattr("bottega.cluster.address.imported", RecordedRay)
+    monkeypatch.setattr("bottega.cluster.address._inside", lambda module, name: hook if name == "enable_auto_connect" else None)
+    assert join("ray://head:10001") and not hook.enable_auto_connect
+    hooks = pytest.importorskip("ray._private.auto_init_hook", reason="needs Ray: pip install 'bottega[cluster]'")
+    assert hasattr(hooks, "enable_auto_connect"), "Ray calls it otherwise now"
+
+
 def test_a_cluster_that_is_named_is_shown_the_token_that_this_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ray start --head` asks for it where there is one; Ray's own `init` does not show it, and tries for 20 s."""
     shown: list[bool] = []

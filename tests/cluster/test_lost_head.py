@@ -9,13 +9,17 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from bottega.cluster import pool
 from bottega.cluster.address import ClusterAddress
+from bottega.cluster.judge_actor import code_digest
+from bottega.cluster.request_queue import ClusterRequest, JudgeName
 from bottega.core.errors import NoJudgeError
 
 
@@ -30,6 +34,50 @@ def test_a_head_that_says_nothing_is_given_up_and_nobody_waits_for_it(monkeypatc
     assert time.monotonic() - begun < 30 and len(log) == 1
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "cluster-nodes")
     silent.set()
+
+
+class Disconnected:
+    """Ray after `ray://` has lost its connection: one judge had come up, and whatever is asked raises."""
+
+    exceptions = SimpleNamespace(RayError=OSError, RayActorError=LookupError, ActorUnavailableError=KeyError)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": "one", "Alive": True, "Resources": {"CPU": 1.0}}]
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def kill(self, actor: Any) -> None: ...
+
+    @property
+    def hello(self) -> Any:
+        told = {"lanes": 1, "workers": 1, "fingerprint": {}, "code": code_digest(), "pid": 0}
+        known: Future[Any] = Future()
+        known.set_result(told)
+        return SimpleNamespace(remote=lambda workers: SimpleNamespace(future=lambda: known))
+
+    @property
+    def do(self) -> Any:
+        def remote(*given: Any) -> Any:
+            raise Exception("Ray Client is not connected.")
+
+        return SimpleNamespace(remote=remote)
+
+
+def test_a_lost_connection_is_no_judge_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else training would ask three times, and learn from a step without verdicts."""
+    ray, log = Disconnected(), list[str]()
+    monkeypatch.setattr(pool, "imported", lambda: ray)
+    monkeypatch.setattr(pool.ClusterPool, "_start", lambda self, node: pool.RayJudge("one", "one", actor=ray))
+    opened = pool.ClusterPool(ClusterAddress(), "cpu", log.append)
+    try:
+        for number in range(2):
+            asked = ClusterRequest(str(number), "task", "judge", JudgeName("j"), (), {}, lambda told: told)
+            opened.submit(asked)
+            with pytest.raises(NoJudgeError, match="connection to the cluster is lost"):
+                asked.done.result(30)
+    finally:
+        opened.close()
 
 
 DRIVER = """

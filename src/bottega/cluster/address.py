@@ -71,6 +71,7 @@ def join(address: str) -> bool:
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
         raise UsageError(f"--cluster {address}{_of_variable(address)}: cannot be joined: {one_line(str(error), 300)}") from None
     _keep_from_stdout()
+    _begin_no_other()
     return True
 
 
@@ -143,6 +144,12 @@ def _keep_from_stdout() -> None:
     """Ray tells of lost workers on standard output, where `--json` has its object. Whoever loses a judge or a rank says so himself."""
     if worker := _inside("worker", "print_to_stdstream"):
         worker.print_to_stdstream = lambda *given, **options: None
+
+
+def _begin_no_other() -> None:
+    """A call that finds its connection lost would begin a Ray of this machine's own, and kernels would be judged here."""
+    if hook := _inside("auto_init_hook", "enable_auto_connect"):
+        hook.enable_auto_connect = False
 
 
 def _inside(module: str, name: str) -> Any:

@@ -193,13 +193,7 @@ class ClusterPool:
         """Ask judges at work whether they are there, and give up what nobody will do. `heard`: when the head last answered."""
         now = time.monotonic()
         if self._away is None and now - heard > HEAD_SECONDS:
-            self._away = NoJudgeError(f"the head of the cluster has not answered for {HEAD_SECONDS:g} s; start it again")
-            self._log(f"cluster: {self._away}")
-            self._changed.set()
-            for judge in self._judges.values():
-                running, judge.running = judge.running, set()
-                for request in running:
-                    self._settle(request, self._away)
+            self._give_up(f"the head of the cluster has not answered for {HEAD_SECONDS:g} s; start it again")
         for place, judge in self._judges.items():
             if judge.running and now - judge.pinged > PING_SECONDS:
                 judge.pinged = now
@@ -212,6 +206,16 @@ class ClusterPool:
                 self._settle(
                     request, self._away or NoJudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s")
                 )
+
+    def _give_up(self, why: str) -> None:
+        """All that is under way and all that comes, until the head answers again."""
+        self._away = NoJudgeError(why)
+        self._log(f"cluster: {why}")
+        self._changed.set()
+        for judge in self._judges.values():
+            running, judge.running = judge.running, set()
+            for request in running:
+                self._settle(request, self._away)
 
     async def _ping(self, place: Place, judge: RayJudge) -> None:
         with self._losing_silent(place, judge):
@@ -353,6 +357,12 @@ class ClusterPool:
                     )
             except Exception as error:
                 answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {one_line(str(error), 300)}")
+                if isinstance(error, ConnectionError) or not self._ray.is_initialized():  # of `ray://`
+                    if self._away is None:
+                        self._give_up("the connection to the cluster is lost")
+                    ended(judge, request)
+                    self._settle(request, self._away or JudgeError(answer.text))
+                    return
                 break
             if request not in judge.running:  # it was lost with its judge, and is somebody else's now
                 return
