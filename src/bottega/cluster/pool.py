@@ -203,9 +203,7 @@ class ClusterPool:
         waited = now - self._last_seen > PATIENCE_SECONDS
         if self._away is not None or waited:
             for request in self._queue.drain():
-                self._settle(
-                    request, self._away or NoJudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s")
-                )
+                self._settle(request, self._away or NoJudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s"))
 
     def _give_up(self, why: str) -> None:
         """All that is under way and all that comes, until the head answers again."""

@@ -244,7 +244,7 @@ async def roll_out(
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
             return await run_episode(context, task, settings, episode_name(step, place, task))
-        except (NoServerError, NoJudgeError):  # the run ends and is resumed: a step of what happened to be drawn would be another step
+        except (NoServerError, NoJudgeError):  # the run ends and is resumed: what happened to be done would be another step
             raise
         except BottegaError as error:
             return error
