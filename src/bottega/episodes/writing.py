@@ -19,7 +19,6 @@ from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import Answer, read
 from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.backbone.chat import Message
-from bottega.backbone.reply import NoServerError
 from bottega.compiler.callgraph import CallGraph
 from bottega.core.device import DeviceFacts
 from bottega.core.draft import Draft, Drafts, DraftSource
@@ -58,8 +57,6 @@ async def sampled(context: EpisodeContext, task: Task, settings: EpisodeSettings
             break
         try:
             turns.append(await context.generate("write", messages, bolder, f"{key}/again{len(turns)}", fields))
-        except NoServerError:  # the run goes on from here when there is one: with the answer that it would have had
-            raise
         except BottegaError:  # what was sampled is not lost by it, and whoever asks next is told
             break
     return replace(
