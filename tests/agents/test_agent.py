@@ -84,6 +84,15 @@ def test_an_answer_that_does_nothing_is_reminded() -> None:
         assert agent.reply(text, (), [], found.fault)[1] == Message("user", found.fault)
 
 
+@pytest.mark.parametrize("calls", [(), (ToolCall("a", "build", "{}"),)], ids=["plain", "of a server"])
+def test_thoughts_are_in_no_later_prompt(calls: tuple[ToolCall, ...]) -> None:
+    """Also of a model whose template leaves them in, or opens them itself; what has none stays as it was drawn."""
+    for text in ("<think>\nlong\n</think>\n\nI build.", "long\n</think>\nI build."):
+        assert agent.reply(text, calls, ["built"], "")[0].content == "I build."
+    assert agent.reply("<think>\nwithout end", calls, ["built"], "")[0].content == ""
+    assert agent.reply(" I build.\r\n", calls, ["built"], "")[0].content == " I build.\r\n"
+
+
 def test_results_answer_the_calls_of_a_server_one_by_one() -> None:
     calls = [ToolCall("a", "read", '{"path": "x"}'), ToolCall("b", "build", "{}")]
     said, one, two = agent.reply("", calls, ["x is", "built"], "")

@@ -35,7 +35,7 @@ from misbehaving import (
 from bottega.backbone.chat import ChatCompletion, Message, Sampling, Usage
 from bottega.backbone.client import ChatClient
 from bottega.backbone.ledger import Ledger, Prices
-from bottega.backbone.reply import ContextError, GarbageError, RefusedError, UnreachableError
+from bottega.backbone.reply import BusyError, ContextError, GarbageError, RefusedError, UnreachableError
 from bottega.backbone.server import Endpoint, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 
@@ -121,7 +121,7 @@ def test_too_many_requests_waits_as_long_as_the_server_asks() -> None:
 
 
 def test_a_pause_of_a_day_is_not_waited_for() -> None:
-    text, asked = fails(UnreachableError, error(429, "come back tomorrow", retry_after="86400"))
+    text, asked = fails(BusyError, error(429, "come back tomorrow", retry_after="86400"))
     assert asked == 1 and "429" in text and "come back tomorrow" in text
 
 

@@ -81,6 +81,18 @@ def test_a_request_that_fails_goes_to_another_server_and_the_one_that_is_well_st
         assert all(server.alive for server in pool.servers)
 
 
+@pytest.mark.parametrize("status", [429, 503])
+def test_servers_that_take_no_more_requests_now_are_waited_for(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three refusals at once were three attempts, and the episode was left out of its step."""
+    monkeypatch.setattr(token_servers, "FIRST_PAUSE", 0.01)
+    with serving([error(status, "too many")] * 4, [error(status, "too many")] * 4) as (_, pool, _transfer):
+        assert complete(pool)[0].output_ids == (7, 8) and all(server.alive for server in pool.servers)
+    monkeypatch.setattr(token_servers, "PATIENCE", 0.05)
+    with serving([error(status, "too many")] * 99) as (_, pool, _transfer):
+        with pytest.raises(UnreachableError, match=f"3 attempts at one answer failed: .* {status}"):
+            complete(pool)
+
+
 def test_a_server_that_is_not_well_is_left_out_until_the_weights_change() -> None:
     with serving([error(500)], [error(500)]) as (servers, pool, transfer):
         servers[0].healthy = servers[1].healthy = False

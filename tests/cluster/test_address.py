@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -93,8 +95,32 @@ def test_auto_takes_the_cluster_of_ray_start_and_no_other_command_s(
 def test_auto_does_not_judge_here_when_the_cluster_it_is_told_of_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bottega.cluster.address.imported", lambda: RecordedRay(dead=True))
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(UsageError, match="RAY_ADDRESS=head:6379"):
         join("auto")
+
+
+def test_a_connection_that_is_lost_begins_no_other_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `ray://`: whatever asked Ray next had it begin one of this machine."""
+    hook = SimpleNamespace(enable_auto_connect=True)
+    monkeypatch.setattr("bottega.cluster.address.imported", RecordedRay)
+    monkeypatch.setattr("bottega.cluster.address._inside", lambda module, name: hook if name == "enable_auto_connect" else None)
+    assert join("ray://head:10001") and not hook.enable_auto_connect
+    hooks = pytest.importorskip("ray._private.auto_init_hook", reason="needs Ray: pip install 'bottega[cluster]'")
+    assert hasattr(hooks, "enable_auto_connect"), "Ray calls it otherwise now"
+
+
+def test_a_cluster_that_is_named_is_shown_the_token_that_this_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ray start --head` asks for it where there is one; Ray's own `init` does not show it, and tries for 20 s."""
+    shown: list[bool] = []
+    setup = SimpleNamespace(
+        logger=logging.getLogger("test"), maybe_enable_token_auth_if_token_available=lambda **given: shown.append(True)
+    )
+    monkeypatch.setattr("bottega.cluster.address.imported", RecordedRay)
+    monkeypatch.setattr("bottega.cluster.address._inside", lambda module, name: setup if "token" in module else None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert join("local") and join("auto") and not shown, "of these Ray takes care itself"
+    assert join("head:6379") and join("ray://head:10001") and len(shown) == 2
 
 
 @pytest.mark.rotates

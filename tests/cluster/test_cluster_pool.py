@@ -112,6 +112,21 @@ def test_a_judge_that_is_stuck_is_given_up(cluster: Any, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+def test_a_judge_that_is_stuck_while_it_is_idle_keeps_nobody_waiting(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "SILENT_SECONDS", 5.0)
+    with devices() as host, host.judge("cpu") as judge:
+        stuck = judge.fitness(TASK)["pid"]
+        os.kill(stuck, signal.SIGSTOP)
+        asked: list[Any] = []
+        asking = threading.Thread(target=lambda: asked.append(host.judge("cpu", workers=1)), daemon=True)
+        asking.start()
+        asking.join(60)
+        assert asked, "whoever asks for another number of workers waits without end"
+        assert asked[0].judge(TASK, candidate("judge 0 x")).diagnosis == "judge 0 x"
+        until(lambda: not _alive(stuck))
+
+
+@pytest.mark.slow
 def test_devices_of_another_make_are_another_pool(cluster: Any) -> None:
     """GPUs that are not there: Ray counts what it is told, and the scripted judge touches none."""
 

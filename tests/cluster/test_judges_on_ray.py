@@ -28,6 +28,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome
 from bottega.languages import candidate_from
 
+pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 HANGS = "import time\n\nclass ModelNew:\n    def __init__(self):\n        time.sleep(600)\n"
 
@@ -89,7 +90,6 @@ def test_a_machine_lost_in_the_middle_of_a_bench_changes_no_figure(
 
 def test_a_killed_driver_goes_on_with_the_same_command(bench: tuple[str, ...], tmp_path: Path) -> None:
     """With a Ray of its own, which dies with it."""
-    pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
     run, folder = tmp_path / "run", tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     command = [sys.executable, "-m", "bottega", "bench", *bench, "--out", str(run), "--cluster", "local?cores=1"]
     environment = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}

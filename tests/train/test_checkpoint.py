@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors.torch import save_file  # noqa: E402
 from tiny import one_thread, random_rows, tiny_llama  # noqa: E402, F401
 from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 
@@ -142,6 +144,20 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     (saved.folder / "state.json").write_text(json.dumps({**content, "format": 1}))
     assert keeping.latest(run.learner) is None
     assert "older" in keeping.passed_over[0]
+
+
+def test_a_disk_that_is_full_when_the_model_is_written_is_told(tmp_path: Path) -> None:
+    """No file may grow beyond: writing fails as on a full disk, and safetensors says so in its own way."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(TrainingError, match=r"model: cannot be written .*File too large.*make room"):
+            written_whole(
+                tmp_path / "model", lambda folder: save_file({"weight": torch.zeros(999)}, folder / "model.safetensors")
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
 
 
 FULL_DISK = """

@@ -21,7 +21,7 @@ from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noq
 
 from bottega.backbone.loading import load, noted_style  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
-from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
+from bottega.core.errors import JudgeError, NoJudgeError, TrainingError, UsageError  # noqa: E402
 from bottega.core.event import AgentStepped, Credited, Measured, RunEnded, Wrote  # noqa: E402
 from bottega.core.skill import SkillState  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
@@ -179,6 +179,27 @@ def test_agents_are_trained_and_a_killed_run_of_them_goes_on_to_the_same_numbers
     assert not same(weights(whole / "run"), begun), "it learned"
     asked = [(folder / "asked").read_text().splitlines() for folder in (whole, killed)]
     assert len(asked[1]) <= len(asked[0]) + 4, "what was judged is not judged again, but for what was under way"
+
+
+@pytest.mark.rotates
+def test_a_run_that_no_judge_is_left_for_ends_and_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    """It kept verdicts that were none, learned from them, and had them for good: a resumed run found them in its log."""
+    settings = [*SMALL, *EXACT, "rollout.tasks=1", "ablations.frozen_library=true", "data.steps=2"]
+    whole, left = tmp_path / "whole", tmp_path / "left"
+    judges = [ToyJudge(), ToyJudge(), ToyJudge()]
+
+    def gone(task: Task, candidate: Candidate) -> None:
+        if judges[1].calls > 6:
+            raise NoJudgeError("the cluster has had no judge for 120 s")
+
+    judges[1] = ToyJudge(gone)
+    for folder in (whole, left):
+        folder.mkdir()
+    rl.train(toy_config(whole, *settings), whole / "run", inputs=toy_inputs(whole, judges[0]))
+    with pytest.raises(NoJudgeError, match="--resume goes on"):
+        rl.train(toy_config(left, *settings), left / "run", inputs=toy_inputs(left, judges[1]))
+    rl.train(resumed_config("rl", left / "run"), left / "run", resume=True, inputs=toy_inputs(left, judges[2]))
+    assert measured(left / "run") == measured(whole / "run") and same(weights(left / "run"), weights(whole / "run"))
 
 
 def step_logs(folder: Path) -> list[int]:

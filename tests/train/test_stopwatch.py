@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import JudgeError
+from bottega.core.errors import JudgeError, NoJudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.train import stopwatch
@@ -19,13 +19,13 @@ TASK = Task("class Model: ...", "t")
 
 
 class Counting:
-    def __init__(self, lost: bool = False) -> None:
-        self.lost, self.asked = lost, 0
+    def __init__(self, lost: bool = False, error: type[JudgeError] = JudgeError) -> None:
+        self.lost, self.asked, self.error = lost, 0, error
 
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         self.asked += 1
         if self.lost:
-            raise JudgeError("gone")
+            raise self.error("gone")
         return Verdict(Outcome.SAME, task_id=task.id, candidate_id=candidate.id)
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
@@ -71,6 +71,16 @@ def test_a_judge_that_stays_lost_costs_a_verdict_and_is_not_remembered() -> None
     assert verdict.outcome is Outcome.INVALID_TASK and LOST in verdict.notes and watch.lost == 1
     counting.lost = False
     assert asyncio.run(judge.judge_async(TASK, _candidate())).outcome is Outcome.SAME
+
+
+def test_where_no_judge_is_left_a_step_ends_and_keeps_no_verdict_that_is_none() -> None:
+    """It would stand in the step's log, and a resumed run would learn from it."""
+    counting, watch = Counting(lost=True, error=NoJudgeError), Stopwatch()
+    judge = TimedJudge(counting, watch)
+    for ask in (lambda: asyncio.run(judge.judge_async(TASK, _candidate())), lambda: judge.judge(TASK, _candidate())):
+        with pytest.raises(NoJudgeError):
+            ask()
+    assert counting.asked == 2 and watch.lost == 0
 
 
 def test_busy_shares_count_overlapping_steps_once_and_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bottega.agents import writer
-from bottega.agents.answers.answer import AnswerError, answer_text
+from bottega.agents.answers.answer import AnswerError, answer_text, without_thoughts
 from bottega.agents.answers.fences import CodeBlock, blocks
 from bottega.agents.prompt_budget import PromptBudget, cut_to_length
 from bottega.agents.prompts import Prompts
@@ -118,7 +118,8 @@ def check_call(call: ToolCall) -> str:
 
 
 def reply(text: str, calls: Sequence[ToolCall], results: Sequence[str], fault: str) -> list[Message]:
-    """An answer and what its calls returned, as the conversation goes on. Calls of a server are answered one by one."""
+    """An answer and what its calls returned, as the conversation goes on. Calls of a server are answered one by one; thoughts are left out."""
+    text = without_thoughts(text)
     answered = [call for call in calls if call.id]
     if answered:
         said = Message("assistant", text, tuple(answered))

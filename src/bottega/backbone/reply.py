@@ -21,6 +21,10 @@ class NoServerError(UnreachableError):
     """No server that draws answers is left: whoever needs answers must stop, and go on when there is one."""
 
 
+class BusyError(UnreachableError):
+    """The server is well and takes no more requests now."""
+
+
 class ForgottenError(UnreachableError):
     """The server does not know the model that it was given: it has been started anew since."""
 
@@ -79,12 +83,12 @@ def from_status(status: int, body: str, key_variable: str) -> Failure:
     message, code = error_message(body)
     what = f"answered with status {status}: {message}"
     if status == 429 and not any(word in code for word in BROKE):
-        return Failure(UnreachableError, what, "Lower the concurrency, or wait.")
+        return Failure(BusyError, what, "Lower the concurrency, or wait.")
     if status == 429:
         return Failure(BackboneError, what, "The account has no credit left: look at it with the provider.")
     if status >= 500 or status == 408:
         advice = "Look at the server's log; a server that is still loading its model needs more time."
-        return Failure(UnreachableError, what, advice)
+        return Failure(BusyError if status == 503 else UnreachableError, what, advice)
     if status in (401, 403):
         return Failure(BackboneError, what, f"Set {key_variable or 'the key variable'} to a key that may use this model.")
     if FILTERED.search(code) or (status == 400 and FILTERED.search(message)):

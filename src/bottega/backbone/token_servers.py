@@ -17,7 +17,7 @@ from typing import Protocol
 import httpx
 
 from bottega.backbone.chat import TokenCompletion, Tokenizer, TokenRequest
-from bottega.backbone.reply import ForgottenError, GarbageError, NoServerError, UnreachableError
+from bottega.backbone.reply import BusyError, ForgottenError, GarbageError, NoServerError, UnreachableError
 from bottega.backbone.token_server import TokenServer
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
@@ -26,6 +26,8 @@ PATIENCE = 120.0
 """Seconds that are waited for a server to come back when none is left."""
 TRIES = 3
 """Servers that one request is sent to in all, where they fail it."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Between two rounds, where every server is well and takes no more requests (429, 503). After `PATIENCE` that counts as a failure."""
 LOSSES = 2
 """Servers that may be lost with one request."""
 WATCH_SECONDS = 30.0
@@ -125,11 +127,13 @@ class TokenServers:
             raise
 
     async def _one(self, request: TokenRequest, client: httpx.AsyncClient) -> TokenCompletion:
-        losses, told = 0, ""
+        tries, losses, told, lost = 0, 0, "", False
         failed: list[TokenServer] = []
-        for _ in range(TRIES):
+        pause, busy_since = FIRST_PAUSE, 0.0
+        while tries < TRIES:
             server = await self._chosen(request, failed)
             brought = server.brought
+            tries += 1
             if server.rested and not await server.same(client):
                 self._lose(server, f"{server.address} was started anew, or is gone", brought)
                 continue
@@ -140,6 +144,15 @@ class TokenServers:
             except UnreachableError as error:
                 told = str(error)
                 lost = server.alive and not await server.same(client)
+                busy = isinstance(error, BusyError) and not lost
+                busy_since = (busy_since or time.monotonic()) if busy else 0.0
+                if busy and time.monotonic() - busy_since < self._patience:
+                    tries -= 1
+                    failed.append(server)
+                    if all(other in failed for other in self._ready()):
+                        await asyncio.sleep(pause)
+                        pause, failed = min(2 * pause, LONGEST_PAUSE), []
+                    continue
             except GarbageError as error:
                 if all(other is server for other in self._ready()):
                     raise

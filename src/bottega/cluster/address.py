@@ -56,6 +56,8 @@ def join(address: str) -> bool:
     if ray.is_initialized():
         return False
     named = address not in ("auto", LOCAL) or (address == "auto" and bool(os.environ.get(NAMED)))
+    if named:
+        _show_token()
     try:
         with _signals_kept(), _processes_apart():
             _init(ray, address, named)
@@ -69,6 +71,7 @@ def join(address: str) -> bool:
     except (RuntimeError, ValueError, ImportError) as error:  # another version of Ray or Python there, or no such address
         raise UsageError(f"--cluster {address}{_of_variable(address)}: cannot be joined: {one_line(str(error), 300)}") from None
     _keep_from_stdout()
+    _begin_no_other()
     return True
 
 
@@ -86,6 +89,18 @@ def _init(ray: Any, address: str, named: bool) -> None:
             if address == LOCAL:
                 raise
     ray.init(address=place, **given)
+
+
+def _show_token() -> None:
+    """`ray start --head` asks for the token of ~/.ray where there is one, as any local cluster leaves it there, and `init` shows it only where it is
+    told to. Who asks for none takes no notice of it."""
+    if setup := _inside("authentication.authentication_token_setup", "maybe_enable_token_auth_if_token_available"):
+        kept = setup.logger.level
+        setup.logger.setLevel(logging.ERROR)
+        try:
+            setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        finally:
+            setup.logger.setLevel(kept)
 
 
 def _of_variable(address: str) -> str:
@@ -129,6 +144,12 @@ def _keep_from_stdout() -> None:
     """Ray tells of lost workers on standard output, where `--json` has its object. Whoever loses a judge or a rank says so himself."""
     if worker := _inside("worker", "print_to_stdstream"):
         worker.print_to_stdstream = lambda *given, **options: None
+
+
+def _begin_no_other() -> None:
+    """A call that finds its connection lost would begin a Ray of this machine's own, and kernels would be judged here."""
+    if hook := _inside("auto_init_hook", "enable_auto_connect"):
+        hook.enable_auto_connect = False
 
 
 def _inside(module: str, name: str) -> Any:

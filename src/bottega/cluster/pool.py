@@ -11,8 +11,8 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import InvalidStateError
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from bottega.bench.caveats import SAME_MACHINE
 from bottega.cluster.address import ClusterAddress, imported
 from bottega.cluster.judge_actor import ActorAnswer, JudgeActor, code_digest
 from bottega.cluster.request_queue import ClusterRequest, JudgeName, PlacedJudge, RequestQueue, ended
-from bottega.core.errors import JudgeError, UsageError
+from bottega.core.errors import JudgeError, NoJudgeError, UsageError
 from bottega.core.foreign_text import one_line
 from bottega.judge.cancellation import Cancelled
 from bottega.judge.device_host import maker_of
@@ -34,6 +34,8 @@ TOLD_SECONDS = 10.0
 """After so long without a judge it is said what is waited for."""
 PATIENCE_SECONDS = 120.0
 """How long requests wait while the cluster has no judge at all."""
+HEAD_SECONDS = 40.0
+"""How long the cluster's head may be silent before requests are given up. After 60 s Ray ends the process that asks, without a word of ours."""
 HELD = "others may hold its devices, see `ray status`"
 PING_SECONDS, SILENT_SECONDS = 60.0, 300.0
 """How often a judge at work is asked whether it is there, and after how long without an answer it is given up. Ray watches machines, and sees
@@ -80,6 +82,8 @@ class ClusterPool:
         self._identity: tuple[Any, ...] | None = None
         self._first: RayJudge | None = None
         self._last_seen = time.monotonic()
+        self._away: NoJudgeError | None = None
+        """Why nothing can be asked now: the head does not answer."""
         self._closed = False
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -135,6 +139,8 @@ class ClusterPool:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), WATCH_SECONDS)
+            if self._away is not None:
+                raise self._away
             ready = [judge for judge in self._judges.values() if judge.told]
             now = time.monotonic()
             waited_for_more = waited_for_more or (now if ready else 0.0)
@@ -172,24 +178,53 @@ class ClusterPool:
             self._admit(judge)
 
     async def _watch(self) -> None:
+        heard = time.monotonic()
         while True:
-            with contextlib.suppress(Exception):  # a head that is away for a moment is asked again
-                self._place(await asyncio.to_thread(self._ray.nodes))
-            for place, judge in self._judges.items():
-                if judge.running and time.monotonic() - judge.pinged > PING_SECONDS:
-                    judge.pinged = time.monotonic()
-                    self._spawn(self._ping(place, judge))
-            if any(judge.lanes for judge in self._judges.values()) or not len(self._queue):
-                self._last_seen = time.monotonic()
-            elif time.monotonic() - self._last_seen > PATIENCE_SECONDS:
-                for request in self._queue.drain():
-                    self._settle(request, JudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s"))
+            machines = asyncio.wrap_future(_apart(self._ray.nodes))
+            while not (await asyncio.wait({machines}, timeout=WATCH_SECONDS))[0]:
+                self._look_after(heard)
+            if machines.exception() is None:
+                heard, self._away = time.monotonic(), None
+                self._place(machines.result())
+            self._look_after(heard)
             await asyncio.sleep(WATCH_SECONDS)
 
+    def _look_after(self, heard: float) -> None:
+        """Ask judges at work whether they are there, and give up what nobody will do. `heard`: when the head last answered."""
+        now = time.monotonic()
+        if self._away is None and now - heard > HEAD_SECONDS:
+            self._give_up(f"the head of the cluster has not answered for {HEAD_SECONDS:g} s; start it again")
+        for place, judge in self._judges.items():
+            if judge.running and now - judge.pinged > PING_SECONDS:
+                judge.pinged = now
+                self._spawn(self._ping(place, judge))
+        if any(judge.lanes for judge in self._judges.values()) or not len(self._queue):
+            self._last_seen = now
+        waited = now - self._last_seen > PATIENCE_SECONDS
+        if self._away is not None or waited:
+            for request in self._queue.drain():
+                self._settle(request, self._away or NoJudgeError(f"the cluster has had no judge for {PATIENCE_SECONDS:g} s"))
+
+    def _give_up(self, why: str) -> None:
+        """All that is under way and all that comes, until the head answers again."""
+        self._away = NoJudgeError(why)
+        self._log(f"cluster: {why}")
+        self._changed.set()
+        for judge in self._judges.values():
+            running, judge.running = judge.running, set()
+            for request in running:
+                self._settle(request, self._away)
+
     async def _ping(self, place: Place, judge: RayJudge) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError):  # whoever waits for its verdicts sees that it is gone
+        with self._losing_silent(place, judge):
+            await asyncio.wait_for(self._answer(judge.actor.ping.remote()), SILENT_SECONDS)
+
+    @contextlib.contextmanager
+    def _losing_silent(self, place: Place, judge: RayJudge) -> Iterator[None]:
+        """A judge that is there and does not answer is given up; of one that is gone, whoever watches it sees that."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
             try:
-                await asyncio.wait_for(self._answer(judge.actor.ping.remote()), SILENT_SECONDS)
+                yield
             except TimeoutError:
                 if self._judges.get(place) is judge:
                     self._lose(place, judge, f"it does not answer for {SILENT_SECONDS:g} s")
@@ -260,14 +295,19 @@ class ClusterPool:
 
     async def _use_workers(self, workers: Workers) -> None:
         self._workers = workers
-        for judge in [judge for judge in self._judges.values() if judge.lanes]:
-            with contextlib.suppress(self._ray.exceptions.RayActorError):  # whoever watches it sees that it is gone
-                judge.told = await self._answer(judge.actor.hello.remote(workers))
-                judge.lanes = judge.told["lanes"]
+        ready = [(place, judge) for place, judge in self._judges.items() if judge.lanes]
+        await asyncio.gather(*(self._use_workers_at(place, judge) for place, judge in ready))
+
+    async def _use_workers_at(self, place: Place, judge: RayJudge) -> None:
+        with self._losing_silent(place, judge):
+            judge.told = await asyncio.wait_for(self._answer(judge.actor.hello.remote(self._workers)), SILENT_SECONDS)
+            judge.lanes = judge.told["lanes"]
 
     def _submitted(self, request: ClusterRequest) -> None:
         if self._closed:
             self._settle(request, JudgeError("this judge was closed"))
+        elif self._away is not None:
+            self._settle(request, self._away)
         else:
             self._queue.add(request)
             self._dispatch()
@@ -315,6 +355,12 @@ class ClusterPool:
                     )
             except Exception as error:
                 answer = ActorAnswer(error="JudgeError", text=f"the cluster could not do it: {one_line(str(error), 300)}")
+                if isinstance(error, ConnectionError) or not self._ray.is_initialized():  # of `ray://`
+                    if self._away is None:
+                        self._give_up("the connection to the cluster is lost")
+                    ended(judge, request)
+                    self._settle(request, self._away or JudgeError(answer.text))
+                    return
                 break
             if request not in judge.running:  # it was lost with its judge, and is somebody else's now
                 return
@@ -383,6 +429,20 @@ class ClusterPool:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _apart(call: Callable[[], Any]) -> Future[Any]:
+    """What may never return: the interpreter would wait at its end for a thread of a pool."""
+    found: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, name="cluster-nodes", daemon=True).start()
+    return found
 
 
 def _last_line(error: Exception) -> str:

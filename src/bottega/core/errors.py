@@ -21,6 +21,10 @@ class JudgeError(BottegaError):
     """The judge itself failed, not the candidate. The candidate has no verdict and may be judged again."""
 
 
+class NoJudgeError(JudgeError):
+    """Nobody is left who judges: whoever needs verdicts must stop, and go on when there is a judge again."""
+
+
 class CardError(BottegaError):
     """A skill card is not fit for the library: a field is missing, too long, lazy, or of a newer schema."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import JudgeError, NoJudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.store import JudgedStore, JudgeSetup
@@ -110,7 +110,7 @@ async def _audit_one(
     try:
         verdict = await judge.judge_async(task, store.kernel(candidate_id))
     except JudgeError as error:
-        if "closed" in str(error):
+        if isinstance(error, NoJudgeError) or "closed" in str(error):
             raise
         audit.without += 1
         return

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError, CardError, JudgeError
+from bottega.core.errors import BottegaError, CardError, JudgeError, NoJudgeError
 from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -198,7 +198,7 @@ async def prove_all(gate: CardGate, sides: Mapping[str, str], progress: Progress
             try:
                 decision = await asyncio.to_thread(gate.prove, claim, sibling, pool)
             except (ProofError, CardError, JudgeError) as error:
-                if "closed" in str(error):
+                if isinstance(error, NoJudgeError) or "closed" in str(error):
                     raise
                 counts["skipped"] += 1
                 progress.trouble(f"the card {claim.name} is not proved: {error}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import JudgeError
+from bottega.core.errors import JudgeError, NoJudgeError
 from bottega.core.shared_work import SharedWork
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -58,7 +58,7 @@ class StoringJudge:
             try:
                 found.append(await self.judge_async(task, candidate))
             except JudgeError as error:
-                if "closed" in str(error):
+                if isinstance(error, NoJudgeError) or "closed" in str(error):
                     raise
                 trouble(f"a kernel has no verdict and is left to the next run: {' '.join(str(error).split())[:200]}")
                 found.append(None)

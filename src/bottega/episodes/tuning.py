@@ -18,7 +18,7 @@ from bottega.compiler.knobs import Knobs, knobs_of
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError, BudgetError, SandboxError
+from bottega.core.errors import BottegaError, BudgetError, NoJudgeError, SandboxError
 from bottega.core.event import Tuned
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
@@ -78,7 +78,7 @@ async def _tuned(search: EpisodeSearch, node: SearchNode, key: str) -> Tuned:
         return Tuned(key, *place)
     try:
         chosen, gain = await tuner.best()
-    except BudgetError:
+    except (BudgetError, NoJudgeError):
         raise
     except BottegaError:  # of the measuring mode: the kernel stays as it was written
         chosen, gain = [], 1.0

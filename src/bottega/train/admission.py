@@ -20,7 +20,7 @@ from bottega.backbone.client import Client
 from bottega.backbone.reply import NoServerError
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.device import DeviceFacts
-from bottega.core.errors import BottegaError
+from bottega.core.errors import BottegaError, NoJudgeError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
@@ -203,7 +203,7 @@ def _proved(
     def one(proof: Proof) -> Decision | BottegaError:
         try:
             return prove(proofs, proof, sampler.attempt, sampler.confirm, run=attempts.map)
-        except NoServerError:
+        except (NoServerError, NoJudgeError):
             raise
         except BottegaError as error:
             return error

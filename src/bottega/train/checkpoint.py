@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from bottega.backbone.loading import NOTE
 from bottega.backbone.weights import bare, plain_weights, save_config
@@ -71,9 +72,8 @@ class Checkpoints:
         except RankLostError:  # the disk is not at fault
             raise
         except Exception as error:  # torch and safetensors raise their own kinds for a full disk
-            told = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
             raise TrainingError(
-                f"{place}: the checkpoint could not be kept ({told}); earlier ones stand. Make room, then go on with --resume"
+                f"{place}: the checkpoint could not be kept ({_told(error)}); earlier ones stand. Make room, then go on with --resume"
             ) from error
         for step_before in sorted(self._steps())[: -self.keep]:
             shutil.rmtree(self.folder / f"step-{step_before:08}", ignore_errors=True)
@@ -164,6 +164,10 @@ def _require_room(folder: Path, needed: int) -> None:
         raise OSError(28, f"it takes about {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free")
 
 
+def _told(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else (str(error).splitlines() or [repr(error)])[0]
+
+
 def _flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -178,8 +182,8 @@ def written_whole(place: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(left, ignore_errors=True)
     try:
         _put_folder(place, write)
-    except OSError as error:
-        raise TrainingError(f"{place}: cannot be written ({error.strerror or error}); make room, then --resume") from error
+    except (OSError, SafetensorError) as error:  # safetensors has its own kind for a full disk
+        raise TrainingError(f"{place}: cannot be written ({_told(error)}); make room, then --resume") from error
 
 
 def _put_folder(place: Path, write: Callable[[Path], None]) -> None:

@@ -21,7 +21,7 @@ from bottega.backbone.loading import LoadedModel
 from bottega.backbone.reply import NoServerError
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
-from bottega.core.errors import BottegaError, TrainingError, UsageError
+from bottega.core.errors import BottegaError, NoJudgeError, TrainingError, UsageError
 from bottega.core.task import Task
 from bottega.episodes.backbone_defaults import own_style, prompt_style
 from bottega.episodes.context import EpisodeContext
@@ -244,7 +244,7 @@ async def roll_out(
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
             return await run_episode(context, task, settings, episode_name(step, place, task))
-        except NoServerError:  # the run ends and is resumed: a step of what happened to be drawn would be another step
+        except (NoServerError, NoJudgeError):  # the run ends and is resumed: what happened to be done would be another step
             raise
         except BottegaError as error:
             return error

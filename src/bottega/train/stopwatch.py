@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client, Generation
 from bottega.core.candidate import Candidate
-from bottega.core.errors import JudgeError
+from bottega.core.errors import JudgeError, NoJudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.admission_sampler import BlockingJudge
@@ -128,6 +128,8 @@ class TimedJudge:
             for _ in range(TRIES - 1):
                 try:
                     return self._judge.judge(task, candidate, **options)
+                except NoJudgeError as error:
+                    raise _ending(error) from None
                 except JudgeError:
                     continue
             return self._judge.judge(task, candidate, **options)
@@ -143,12 +145,19 @@ class TimedJudge:
             for _ in range(TRIES):
                 try:
                     return await self._judge.judge_async(task, candidate, **options)
+                except NoJudgeError as error:
+                    raise _ending(error) from None
                 except JudgeError as error:
                     told = str(error)
         self._watch.lost += 1
         return Verdict(
             Outcome.INVALID_TASK, diagnosis=f"{LOST}: {told}", notes=(LOST,), task_id=task.id, candidate_id=candidate.id
         )
+
+
+def _ending(error: NoJudgeError) -> NoJudgeError:
+    """The run ends and is resumed: a step without its verdicts would be another step."""
+    return NoJudgeError(f"{error}; the same command with --resume goes on")
 
 
 class TimedClient:

@@ -46,6 +46,14 @@ def answer_text(text: str) -> str:
     return answer
 
 
+def without_thoughts(text: str) -> str:
+    """An answer as later prompts have it: letter by letter where it has no thoughts, so that they begin with what was drawn."""
+    try:
+        return answer_text(text) if _TAG.search(text) else text
+    except AnswerError:
+        return ""
+
+
 def one_line(text: str, longest: int) -> str:
     """A text as one paragraph, cut at a word where it is too long."""
     words = " ".join(text[: 8 * longest].split())
