@@ -141,6 +141,13 @@ MODULES = {
         "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
     ),
     "one_window": module("self.p(x)", "torch.randn(2, 10, 4)", init="self.p = nn.MaxPool1d(4)"),
+    "short_rows_normed_and_rotated": module(
+        "torch.stack((x[..., ::2] * w - x[..., 1::2], x[..., ::2] + w * x[..., 1::2]), -1).flatten(-2)",
+        "torch.randn(2, 9, 24), torch.rand(4)",
+        "x, w",
+        "self.f = nn.Linear(24, 72)",
+        "x = self.f(x).view(2, 9, 3, 3, 8).permute(2, 0, 3, 1, 4)[0]; x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)",
+    ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 
