@@ -141,6 +141,9 @@ MODULES = {
         "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
     ),
     "one_window": module("self.p(x)", "torch.randn(2, 10, 4)", init="self.p = nn.MaxPool1d(4)"),
+    "sums_of_letters": module(
+        "torch.einsum('bii->bi', x) * 2, torch.einsum('bij->j', x) + 1, torch.einsum('i,j->ij', x[0, 0], x[0, 1]) - 1", "torch.randn(3, 5, 5)"
+    ),
     "short_rows_normed_and_rotated": module(
         "torch.stack((x[..., ::2] * w - x[..., 1::2], x[..., ::2] + w * x[..., 1::2]), -1).flatten(-2)",
         "torch.randn(2, 9, 24), torch.rand(4)",
