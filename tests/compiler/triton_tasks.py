@@ -24,7 +24,7 @@ WIDE = [
     task("pool_counted", "return F.avg_pool2d(x, 3, 2, 1, count_include_pad=False) * 2", PLANES),
     task("pool_dilated", "return F.max_pool2d(x, 2, 1, 1, 2)", PLANES),
     task("no_elements", "return torch.cat([torch.zeros(6, 0), x], 1) * 2, x[:, :0].sum(1) + 1, x[:0].mean(1), x.new_zeros(3, 0)", "torch.randn(6, 5)"),
-    task("pool_rounded_up", "return F.avg_pool2d(x, 3, 2, 1, True) - F.max_pool2d(x, 3, 2, 0, 1, True), F.avg_pool2d(x, 3, 2, 0, True, False)", "torch.randn(2, 3, 6, 10)"),
+    task("pool_rounded_up", "return F.avg_pool2d(x, 3, 2, 1, True), F.max_pool2d(x, 3, 2, 0, 1, True), F.avg_pool2d(x, 3, 2, 0, True, False)", "torch.randn(2, 3, 6, 10)"),
     task("pool_wide", "return F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_max_pool2d(-x, (2, 3))", "torch.randn(2, 3, 6, 27)"),
     task("pool_wide_padded", "return F.avg_pool1d(x, 11, 4, 5, count_include_pad=False) - F.max_pool1d(x, 11, 4, 5)", "torch.randn(2, 3, 30)"),
     task("top_of_rows", "return torch.topk(x, 5, dim=1).values * 2, torch.topk(x.exp(), 2, dim=0)[0]",
