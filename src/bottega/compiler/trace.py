@@ -25,14 +25,16 @@ from unittest import mock
 import numpy
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.export import exported_program
 from torch.export.graph_signature import OutputKind
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
 from bottega.compiler.masked_elements import with_masks_kept
 from bottega.compiler.recurrent_shapes import one_step_each
+from bottega.compiler.value_checks import checks_pass
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
 
@@ -130,6 +132,10 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         first = next(iter(str(error).splitlines()), "")
         if found := UNKNOWN_OBJECT.match(first):
             raise Refusal(f"{task.label}: {_unknown(found[2].split('.')[-1], found[1] == 'Found')}") from None
+        if isinstance(error, GuardOnDataDependentSymNode):
+            raise Refusal(f"{task.label}: a branch or a number in forward depends on the values of tensors") from None
+        if isinstance(error, DynamicOutputShapeException | DataDependentOutputException):
+            raise Refusal(f"{task.label}: {_operator(error.func)}: its result depends on values while it is traced") from None
         raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
 
 
@@ -153,9 +159,9 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         model = namespace["Model"](*initial.positional, **initial.keywords)
         _group_experts(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
-        whole = torch.export.export(model, given.positional, given.keywords, strict=False)
+        whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
-            whole = torch.export.export(model.eval(), given.positional, given.keywords, strict=False)
+            whole = _exported(model.eval(), given)
         exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
         if strange := _strange(exported, known):
             table = _decompositions()
@@ -166,6 +172,11 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         ):
             raise Refusal(f"keeps {self_text(key)} from call to call")
     return dataclasses.replace(_graph(exported, model, given), evaluated=evaluated)
+
+
+def _exported(model: nn.Module, given: Arguments) -> Any:
+    with checks_pass():
+        return torch.export.export(model, given.positional, given.keywords, strict=False)
 
 
 def _drops(node: Any) -> bool:
