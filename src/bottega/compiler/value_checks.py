@@ -1,5 +1,6 @@
-"""Checks of values, `if torch.any(var < 0): raise …` and `assert x.isfinite().all()`, depend on what is in the tensors, which nobody has while a module is
-traced. Modules are optimised for inputs that pass them: what a check asks is answered so that it passes, and the check is no part of the kernel."""
+"""Checks of values, `if torch.any(var < 0): raise …` and `assert x.isfinite().all()`, depend on what is in the tensors, which nobody
+has while a module is traced. Modules are optimised for inputs that pass them: what a check asks is answered so that it passes,
+and the check is no part of the kernel."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ MACHINERY = (__file__, "torch/overrides.py", "torch/_export/", "torch/export/", 
 
 @contextmanager
 def checks_pass() -> Iterator[None]:
-    """While it is on, a tensor that is asked for its truth by a check of this thread answers what lets the check pass; any other question goes on.
-    (torch.export takes modes that would see the question away.)"""
+    """While it is on, a tensor that is asked for its truth by a check of this thread answers what lets the check pass; any other
+    question goes on. (torch.export takes modes that would see the question away.)"""
     truth, thread = torch.Tensor.__bool__, threading.get_ident()
 
     def asked(tensor: torch.Tensor) -> bool:

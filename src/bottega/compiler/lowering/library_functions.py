@@ -15,7 +15,7 @@ from bottega.compiler.kernel import FunctionCall, Kernel, RowProgram
 from bottega.compiler.lowering.calls import own_overload
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.sizes import marked
-from bottega.compiler.trace import Ref
+from bottega.compiler.traced_graph import Ref
 
 ALWAYS = frozenset(
     (

@@ -24,7 +24,7 @@ from bottega.compiler.lowering import (
     windows,
 )
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
-from bottega.compiler.trace import Graph, Ref, Spec, refs
+from bottega.compiler.traced_graph import Graph, Ref, Spec, refs
 from bottega.compiler.view import Buffer, Shape, View
 
 FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
