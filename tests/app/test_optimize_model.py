@@ -140,6 +140,8 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(), "cpu")
     assert type(model).__name__ == "LlamaForCausalLM" and not model.training
     assert inputs.keywords["input_ids"].shape == (1, 128)
+    named = "{'input_ids': torch.zeros(2, 3, dtype=torch.long)}"
+    assert open_model(f"hf:{tmp_path}", Wanted(inputs=named), "cpu")[1].positional[0].shape == (2, 3)
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs="input_ids=torch.zeros(2, 3, dtype=torch.long)"), "cpu")
     answer = model(*inputs.positional, **inputs.keywords)
     assert answer.logits.shape == (2, 3, 50) and answer.past_key_values is None

@@ -143,6 +143,8 @@ HALVES = [
          "self.fc = nn.Linear(16, 16).bfloat16()\nself.n = nn.LayerNorm(16).bfloat16()"),
     task("vocabulary_bf16", "return F.cross_entropy(self.head(x).float(), t)", f"torch.randn(7, 16{H}), torch.randint(0, 40, (7,))",
          "self.head = nn.Linear(16, 40, bias=False).bfloat16()", "x, t"),
+    task("counted_bf16", "return torch.zeros_like(x).index_add(0, t, torch.ones_like(x)) * x", f"torch.randn(5, 8{H}), torch.tensor([0, 3, 3, 1, 3])",
+         arguments="x, t"),
     task("embedded_bf16", "return F.rms_norm(self.e(t), (16,), self.g, 1e-6)", "torch.randint(0, 9, (3, 4))",
          f"self.e = nn.Embedding(9, 16).bfloat16()\nself.g = nn.Parameter(torch.ones(16{H}))", "t"),
     task("masked_attention_fp16", "return F.scaled_dot_product_attention(x, y, y, attn_mask=m)",

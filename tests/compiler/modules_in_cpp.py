@@ -74,6 +74,9 @@ _POOLS = {
     "F.avg_pool2d(x, 3, 2, 1, True, False)": "2, 3, 16, 24",
     "F.avg_pool2d(x, 2, divisor_override=3)": "2, 3, 16, 24",
     "F.max_pool1d(x, 3, 2, 1)": "2, 3, 33",
+    "F.max_pool1d(x, 4, 3, 2, 3, ceil_mode=True)": "2, 3, 53",
+    "F.avg_pool3d(x, (3, 2, 3), (2, 2, 1), (1, 0, 1), True, False)": "2, 3, 9, 11, 7",
+    "F.avg_pool3d(x, 2, ceil_mode=True)": "2, 3, 5, 7, 9",
     "F.avg_pool3d(x, 3, 2, 1, count_include_pad=False)": "2, 3, 6, 8, 22",
 }
 _ROWS = {

@@ -48,16 +48,17 @@ def test_one_name_for_the_step_everywhere() -> None:
 
 @pytest.mark.parametrize("language", ["triton", "cpp"])
 def test_what_only_the_kernel_library_understands_is_the_librarys_in_every_other_step(language: str) -> None:
-    rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
+    summed = task("summed", "return F.relu(torch.einsum('bij->j', x)) + 1", "torch.randn(2, 3, 8)")
     try:
-        steps = StepCompiler().build(rounded, language).steps
+        steps = StepCompiler().build(summed, language).steps
     except Refusal:
         assert language == "cpp"  # which has no such part
         return
     assert any(one.technique == LIBRARY_FUNCTIONS.name for one in steps) == (language == "triton")
     for one in steps:
         assert check(one.candidate.source) == ()
-        assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != LIBRARY_FUNCTIONS.name)
+        torchs = "torch.einsum('bij->j'" in one.candidate.source  # C++ has it taken apart, into a sum
+        assert torchs == (language == "triton" and one.technique != LIBRARY_FUNCTIONS.name)
 
 
 @pytest.mark.rotates

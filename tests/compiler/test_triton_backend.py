@@ -42,6 +42,7 @@ QUICK = (
         "conv_depthwise",
         "turned_uneven",
     ),
+    *("pool_rounded_up", "no_elements"),
     *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first", "scan_logs"),
     *("pool_wide", "top_of_rows", "top_with_nan", "product_strips", "attend_pieces", "rolled", "nearest", "numbered"),
 )

@@ -141,6 +141,22 @@ MODULES = {
         "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
     ),
     "one_window": module("self.p(x)", "torch.randn(2, 10, 4)", init="self.p = nn.MaxPool1d(4)"),
+    "checks_of_values": module(
+        "F.gaussian_nll_loss(x, y, v, full=True) + x.mean()",
+        "torch.randn(6, 5), torch.randn(6, 5), torch.rand(6, 5) + 0.1",
+        "x, y, v",
+        before="assert x.isfinite().all() and not x.isnan().any(), 'numbers'; assert not (y > 1e9).any()",
+    ),
+    "sums_of_letters": module(
+        "torch.einsum('bii->bi', x) * 2, torch.einsum('bij->j', x) + 1, torch.einsum('i,j->ij', x[0, 0], x[0, 1]) - 1", "torch.randn(3, 5, 5)"
+    ),
+    "short_rows_normed_and_rotated": module(
+        "torch.stack((x[..., ::2] * w - x[..., 1::2], x[..., ::2] + w * x[..., 1::2]), -1).flatten(-2)",
+        "torch.randn(2, 9, 24), torch.rand(4)",
+        "x, w",
+        "self.f = nn.Linear(24, 72)",
+        "x = self.f(x).view(2, 9, 3, 3, 8).permute(2, 0, 3, 1, 4)[0]; x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)",
+    ),
     "class_probabilities": module("F.cross_entropy(x, y, label_smoothing=0.1)", "torch.randn(7, 9), torch.rand(7, 9)", "x, y"),
 }  # fmt: skip
 
@@ -310,6 +326,12 @@ def test_a_recurrent_layer_may_be_the_module_itself() -> None:
 def test_a_size_that_depends_on_values_is_refused_by_the_operator_that_makes_it(body: str, operator: str) -> None:
     with pytest.raises(Refusal, match=f"module: {operator}: the size of its result depends on the values"):
         DraftCompiler(1).build(Task(module(body), "module"), "cpp")
+
+
+def test_a_branch_by_values_is_no_check() -> None:
+    body = "x * 2 if (x > 0).any() else x * 3"
+    with pytest.raises(Refusal, match="a branch or a number in forward depends on the values of tensors"):
+        DraftCompiler(1).build(Task(module(body), "branch"), "cpp")
 
 
 def test_random_numbers_are_not_left_to_torch() -> None:

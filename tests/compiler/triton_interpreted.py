@@ -3,7 +3,8 @@
     TRITON_INTERPRET=1 python triton_interpreted.py LIMITS NAME ...
 
 The interpreter is chosen when Triton is imported. It has no libdevice, so numpy stands in for those functions; and it cuts
-what it makes a bfloat16 or an e4m3 of, and multiplies the bits of such numbers, so that torch rounds them and their products are done in fp32.
+what it makes a bfloat16 or an e4m3 of, takes whole numbers for the bits of one, and multiplies the bits of such numbers, so that torch rounds
+them and their products are done in fp32.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def stand_in() -> None:
     cast = InterpreterBuilder.cast_impl
 
     def rounded(self: Any, source: Any, target: Any) -> Any:
-        if source.dtype.scalar != tl.float32 or target.scalar != tl.bfloat16:
+        if source.dtype.scalar == tl.bfloat16 or target.scalar != tl.bfloat16:
             return cast(self, source, target)
         bits = torch.from_numpy(np.ascontiguousarray(source.data)).bfloat16().view(torch.int16).numpy().view(np.uint16)
         return TensorHandle(bits, tl.bfloat16)

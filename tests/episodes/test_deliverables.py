@@ -111,6 +111,12 @@ def test_no_finding_is_told_with_its_reasons() -> None:
     assert "No kernel surely beats eager, the module as it is." in page and "the server died" in page
 
 
+def test_a_search_that_ended_before_the_first_verdict_knows_nothing() -> None:
+    told = [event for event in events() if not isinstance(event, Judged)]
+    text = markdown(report_page(told, SUBJECT.task.id, SUBJECT, SETTINGS, FinalChoice(None, []), "the budget is spent", "", ""))
+    assert "No kernel was judged before the search ended" in text and "surely beats" not in text
+
+
 def against(baseline: str, **speedups: tuple[float, float, float]) -> Verdict:
     """A last verdict whose outcome speaks of `baseline`."""
     found = {name: Speedup(*values) for name, values in speedups.items()}

@@ -54,6 +54,16 @@ def test_the_original_runs_on_everything_else(pair: tuple[Any, Any], arguments: 
 
 
 @torch.no_grad()
+def test_arguments_that_never_lay_dense_are_copied_for_the_kernel() -> None:
+    optimized, task = made(KERNEL, TASK.replace("torch.randn(4, 16)", "torch.randn(1, 16).expand(4, 16)"))
+    original = task.Model(16)
+    module = optimized.load(original)
+    for x in (torch.randn(1, 16).expand(4, 16), torch.randn(4, 40)[:, ::2][:, :16], torch.randn(4, 16)):
+        assert who(module, original, x, 2.0) == "kernel"
+    assert who(module, original, torch.randn(16, 4).t(), 2.0) == "original"  # dense in another order: another kernel
+
+
+@torch.no_grad()
 def test_keywords_numbers_of_arguments_autocast_and_hooks_fall_back(pair: tuple[Any, Any]) -> None:
     module, original = pair
     x, _ = inputs()

@@ -114,6 +114,18 @@ def test_what_cannot_be_written_down_says_why() -> None:
         task_of_call(nn.Sequential(Hidden()), (torch.ones(1),), {})
 
 
+class Keeping(nn.Module):
+    def forward(self, x: torch.Tensor, path: Path) -> torch.Tensor:
+        return x + 1
+
+
+@torch.no_grad()
+def test_the_table_says_why_a_call_is_no_task(tmp_path: Path) -> None:
+    with bottega.capture(tmp_path) as calls:
+        Keeping()(torch.ones(3), Path())
+    assert "  [an argument of type PosixPath" in calls.report
+
+
 @torch.no_grad()
 def test_products_of_a_type_that_this_cpu_has_none_of_are_worth_a_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -95,6 +95,7 @@ def test_a_function_of_the_file_gives_the_inputs() -> None:
         ("torch.randn(8), scale=3", "[torch.randn(8), 3]"),
         ("torch.randn(8) # a comment", "[torch.randn(8)]"),
         ("*batch()", "[*batch()]"),
+        ("{'x': torch.randn(8), 'scale': 3}", "{'x': torch.randn(8), 'scale': 3}"),
     ],
 )
 def test_expressions_are_the_arguments_of_one_call(inputs: str, expected: str) -> None:

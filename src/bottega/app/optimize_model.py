@@ -239,6 +239,8 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
 
 
 def _call(*arguments: Any, **options: Any) -> Any:
+    if len(arguments) == 1 and not options and isinstance(arguments[0], dict):
+        return arguments[0]  # by name, or the one argument
     return [list(arguments), options] if options else list(arguments)
 
 

@@ -30,7 +30,7 @@ MOST_PARTS = 24
 class Optimized(FinishedRun):
     """A finished search for one module. Where nothing was found, the original answers."""
 
-    result: Result
+    result: Result = field(repr=False)
     replaced: str = ""
     """Where in the model the module stands, if it is a part of one."""
     model: nn.Module | None = field(default=None, repr=False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bottega.compiler.callgraph import SPLITTING, Call, CallGraph, Shape
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.plan import Cuts
-from bottega.compiler.trace import Graph, Ref, TraceNode
+from bottega.compiler.traced_graph import Graph, Ref, TraceNode
 
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
 ALIKE = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bottega.compiler.trace import Graph, Ref, TraceNode, refs
+from bottega.compiler.traced_graph import Graph, Ref, TraceNode, refs
 from bottega.compiler.view import contiguous_strides
 
 LARGEST = 1 << 24

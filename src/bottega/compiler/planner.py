@@ -168,13 +168,14 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
 
 
 def _unnamed(kernels: list[Kernel], returned: set[str]) -> list[Kernel]:
-    """Without names for those of a call's outputs that nobody reads."""
+    """Without names for those of a call's outputs that nobody reads, and without calls that only have such."""
     wanted = returned.union(*(read(kernel) for kernel in kernels))
     return [
         dataclasses.replace(kernel, results=tuple(name if name in wanted else "" for name in kernel.results))
         if isinstance(kernel, FunctionCall)
         else kernel
         for kernel in kernels
+        if not isinstance(kernel, FunctionCall) or wanted.intersection(kernel.results)
     ]
 
 

@@ -11,6 +11,7 @@ import re
 from typing import Any, TypeVar
 
 from bottega.compiler.bodies import made
+from bottega.compiler.expression import Constant
 from bottega.compiler.kernel import Kernel
 from bottega.compiler.plan import KernelPlan
 from bottega.compiler.view import Buffer, View
@@ -66,5 +67,7 @@ def _resolve(item: PlanItem, buffers: dict[str, Buffer], existing: set[str]) -> 
         made = tuple(_resolve(each, buffers, existing) for each in item)
     elif dataclasses.is_dataclass(item) and not isinstance(item, type):
         changed = {field.name: _resolve(getattr(item, field.name), buffers, existing) for field in dataclasses.fields(item)}
+        if isinstance(item, Constant) and not re.search("[a-z]", changed["text"]):
+            changed["text"] = ""  # of nothing that exists: the number itself
         made = dataclasses.replace(item, **changed)  # type: ignore[type-var]
     return made  # type: ignore[no-any-return]

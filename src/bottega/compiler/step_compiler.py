@@ -29,7 +29,8 @@ from bottega.compiler.planner import make_plan
 from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, OWN_RECURRENCE, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
-from bottega.compiler.trace import Graph, Ref, trace
+from bottega.compiler.trace import trace
+from bottega.compiler.traced_graph import Graph, Ref
 from bottega.core.candidate import Candidate
 from bottega.core.plugins import resolve
 from bottega.core.task import Task

@@ -28,6 +28,7 @@ from bottega.tasks.module import ModuleTask
 from bottega.tasks.script_source import MAIN, source_of
 from bottega.tasks.tags import tags_of
 
+WRITTEN_DOWN = "cannot be written down as a task: "
 BY_VALUE = 64 << 10
 """Compressed bytes of a tensor that is written down as it is: tables, masks, positions. Larger ones are drawn."""
 FEW_VALUES = 16
@@ -116,7 +117,7 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
         named = _types(module, data)
         own, imports, roots = source_of(named)
     except (TaskError, pickle.PicklingError, TypeError, AttributeError, ValueError, OSError, RecursionError) as error:
-        raise TaskError(f"{label}: cannot be written down as a task: {error}") from None
+        raise TaskError(f"{label}: {WRITTEN_DOWN}{error}") from None
     packed = base64.b85encode(zlib.compress(data, 9)).decode()
     lines = "\n".join(f"    {packed[at : at + 100]!r}," for at in range(0, len(packed), 100))
     scripts = dict.fromkeys(name.split(".")[0] for module_name, name in named if module_name == MAIN)

@@ -28,7 +28,7 @@ from torch.nn.modules import module as hooks
 from bottega.core.device import slow_types
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.files import encoded, write_atomic
-from bottega.tasks.capture import task_of_call
+from bottega.tasks.capture import WRITTEN_DOWN, task_of_call
 
 FILE = "calls-{process}.jsonl"
 FLUSH_S = 1.0
@@ -326,7 +326,7 @@ def report(calls: Any, most: int = 20) -> str:
     lines = [f"{'class':28} {'calls':>7} {'total ms':>10} {'light ms':>10}  arguments"]
     for call in ranked[:most]:
         row = f"{call.name:28.28} {call.count:7} {call.seconds * 1e3:10.2f} {call.light_seconds * 1e3:10.2f}  {call.shapes:.60}"
-        lines.append(row + ("" if call.task else f"  [{call.reason:.60}]"))
+        lines.append(row + ("" if call.task else f"  [{call.reason.rpartition(WRITTEN_DOWN)[2]:.60}]"))
     return "\n".join([*lines, f"… and {len(ranked) - most} more"] if len(ranked) > most else lines)
 
 

@@ -209,8 +209,10 @@ def _written(asked: str, default: str, signature: Function | None, places: Seque
     if any(isinstance(node, ast.Name) and node.id == default for node in ast.walk(call)):
         raise UsageError(f"{option} {asked!r}: name {default} alone, or write a function of another name")
     arguments = list(call.args)
+    if len(arguments) == 1 and not call.keywords and isinstance(arguments[0], ast.Dict):
+        return ast.unparse(arguments[0])  # arguments by name, or the one argument, as get_inputs() would return it
     if len(arguments) == 1 and not call.keywords and isinstance(arguments[0], ast.List | ast.Tuple):
-        arguments = list(arguments[0].elts)  # as get_inputs() would return them
+        arguments = list(arguments[0].elts)
     given = [ast.unparse(argument) for argument in arguments]
     keywords = {str(keyword.arg or "**"): ast.unparse(keyword.value) for keyword in call.keywords}
     if "**" in keywords:

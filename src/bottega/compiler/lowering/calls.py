@@ -15,7 +15,7 @@ from bottega.compiler.kernel import ACCUMULATOR, RECURRENT_CELLS, FunctionCall, 
 from bottega.compiler.lowering import recurrence
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
-from bottega.compiler.trace import Ref
+from bottega.compiler.traced_graph import Ref
 from bottega.compiler.view import View
 
 FUNCTIONAL = frozenset(

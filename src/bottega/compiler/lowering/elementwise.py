@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bottega.compiler.expression import TRUTHS, Apply, Cast, Constant, Expression, Index, Load, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
-from bottega.compiler.trace import Ref
+from bottega.compiler.traced_graph import Ref
 
 Unary = Callable[[Expression], Expression]
 

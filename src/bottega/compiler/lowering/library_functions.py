@@ -12,9 +12,10 @@ import torch.nn.functional
 
 from bottega.compiler.bodies import made
 from bottega.compiler.kernel import FunctionCall, Kernel, RowProgram
+from bottega.compiler.lowering.calls import own_overload
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.sizes import marked
-from bottega.compiler.trace import Ref
+from bottega.compiler.traced_graph import Ref
 
 ALWAYS = frozenset(
     (
@@ -65,7 +66,7 @@ def lower(scope: LoweringScope, calls: Mapping[str, str]) -> LoweredTensor | Non
     shape, dtype = scope.spec()
     buffer = scope.fresh(shape, dtype)
     library = "F" if hasattr(torch.nn.functional, library_call.function) else "torch"
-    call = replace(library_call, function=f"{library}.{library_call.function}", text=f"{library}.{text}", library_call=False)
+    call = replace(own_overload(scope, library_call.results), text=f"{library}.{text}", looks=library_call.looks)
     scope.state(None, call, library_call)
     return LoweredTensor(marked(buffer), dtype)
 

@@ -7,7 +7,7 @@ import torch
 from bottega.compiler.expression import Expression, Gather, Load, Name, apply
 from bottega.compiler.lowering.elementwise import softplus
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
-from bottega.compiler.trace import refs
+from bottega.compiler.traced_graph import refs
 from bottega.compiler.view import View
 
 NONE, MEAN = 0, 1

@@ -24,7 +24,7 @@ from bottega.compiler.lowering import (
     windows,
 )
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
-from bottega.compiler.trace import Graph, Ref, Spec, refs
+from bottega.compiler.traced_graph import Graph, Ref, Spec, refs
 from bottega.compiler.view import Buffer, Shape, View
 
 FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
@@ -98,7 +98,7 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
     first: Refusal | None = None
-    for family in () if _is_complex(scope) else (*FAMILIES, calls):
+    for family in () if _is_complex(scope) or _is_empty(scope) else (*FAMILIES, calls):
         if operator not in family.OPERATORS:
             continue
         try:
@@ -136,6 +136,14 @@ def _is_complex(scope: LoweringScope) -> bool:
     values = [scope.values.get(ref.name) for ref in refs(scope.node.arguments.values())]
     kinds = [value.dtype for value in values if isinstance(value, LoweredTensor)]
     return any("complex" in kind for kind in (*kinds, *(spec.dtype for spec in scope.node.outputs if spec)))
+
+
+def _is_empty(scope: LoweringScope) -> bool:
+    """Without elements there is nothing to compute, and a kernel would write past its result. A `cat` leaves such pieces out."""
+    values = [scope.values.get(ref.name) for ref in refs(scope.node.arguments.values())]
+    read = [value.shape for value in values if isinstance(value, LoweredTensor)] if scope.node.operator != "cat" else []
+    made = [spec.shape for spec in scope.node.outputs if spec]
+    return any(0 in shape for shape in read) or (bool(made) and all(0 in shape for shape in made))
 
 
 def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> None:

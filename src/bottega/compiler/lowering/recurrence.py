@@ -13,7 +13,7 @@ from bottega.compiler.expression import Cast, Load, Name
 from bottega.compiler.kernel import RECURRENT_CELLS, RUNNING, FunctionCall, Kernel, Map, Recurrence, StoreOp
 from bottega.compiler.lowering.scope import HALVES, LoweringScope, squeezed, squeezed_body, squeezed_shape
 from bottega.compiler.sizes import marked
-from bottega.compiler.trace import Ref
+from bottega.compiler.traced_graph import Ref
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 

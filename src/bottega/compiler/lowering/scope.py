@@ -24,7 +24,7 @@ from bottega.compiler.expression import (
 )
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
-from bottega.compiler.trace import Graph, Ref, TraceNode
+from bottega.compiler.traced_graph import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 HALVES = ("float16", "bfloat16")

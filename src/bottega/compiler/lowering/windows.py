@@ -138,11 +138,6 @@ def _pool(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         stride = _spread(scope.argument("stride") or window, rank)
         padding, dilation = _spread(scope.argument("padding"), rank), _spread(scope.argument("dilation") or 1, rank)
         divisor, count = scope.argument("divisor_override"), scope.argument("count_include_pad") is not False
-        plain = [
-            (i + 2 * p - d * (w - 1) - 1) // s + 1 for i, p, d, w, s in zip(x.shape[-rank:], padding, dilation, window, stride)
-        ]
-        if tuple(plain) != shape[-rank:]:
-            raise scope.refuse("rounds the number of windows up")
     buffer = scope.fresh(shape, dtype)
     kernel = Pool(
         operation="average" if average else "max",

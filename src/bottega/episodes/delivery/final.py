@@ -154,8 +154,10 @@ def again_in_words(verdict: Verdict, baseline: str) -> str:
     return f"judged again in full{BUSY if verdict.disturbed else ''} it is {verdict.outcome}{f': {told}' if told else ''}"
 
 
-def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
+def missed(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[RunAttempt] = ()) -> str:
     """What was asked for and not found, in a sentence that says against what."""
+    if attempts and all(attempt.node.verdict is None for attempt in attempts):
+        return "No kernel was judged before the search ended: nothing is known of them. Give it more minutes."
     asked = f"No kernel surely beats {settings.baseline}{', the module as it is' if settings.baseline == 'eager' else ''}"
     if settled.beats_eager is not None:
         return f"{asked}, which was asked for; one surely beats eager, {spread(settled.beats_eager.verdict, 'eager')}."

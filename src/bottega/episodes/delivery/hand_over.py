@@ -80,7 +80,7 @@ def hand_over(
         baselines=list(settings.baselines),
         claim=_claim(finding.verdict) if finding else {},
         fastest_baseline=best.verdict.fastest_baseline if best else "",
-        missed="" if finding else missed(settled, settings),
+        missed="" if finding else missed(settled, settings, attempts),
         kept=BEATS_EAGER if second and not finding else "",
         kept_claim=_claim(second.verdict) if second and not finding else {},
         node=finding.attempt.node.id if finding else "",

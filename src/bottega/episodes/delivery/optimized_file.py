@@ -99,6 +99,7 @@ def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, An
             "kernel_training": _mode(found["kernel_training"]),
             "autocast": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(precision),
             "mutates": bool(found["mutates"]),
+            "gaps": bool(found["gaps"]),
             "built": {
                 str(path): (str(kind), {str(name): str(text) for name, text in plain.items()})
                 for path, (kind, plain) in found["built"].items()

@@ -20,11 +20,12 @@ import torch
 from torch import nn
 
 from bottega.core.arguments import Arguments, read_arguments
+from bottega.episodes.delivery.drop_in.calls import side_by_side
 from bottega.episodes.delivery.drop_in.state import attributes_of
 from bottega.judge.inputs import InputSource
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
-from bottega.judge.tensor_transport import Unsupported, flatten, unflatten
+from bottega.judge.tensor_transport import Unsupported, flatten, is_dense, unflatten
 from bottega.sandbox.channel import Channel
 
 DRAWS = 4
@@ -63,6 +64,8 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
     modes = any(isinstance(part, _WITH_MODES) for part in model.modules()) or "training" in _attributes_read(
         arguments["source"]
     )
+    mutates = _changes_inputs(model, draws[0])
+    _, given = flatten(tuple(read_arguments(task.get_inputs(), model.forward)))
     return {
         "calls": forms[:MOST_FORMS],
         "keywords": [name for name, _ in draws[0].skeleton["tuple"][1]["dict"]],
@@ -72,7 +75,8 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
         "class": type(model).__name__,
         "training": model.training if modes else None,
         "kernel_training": arguments["training"],
-        "mutates": _changes_inputs(model, draws[0]),
+        "mutates": mutates,
+        "gaps": not mutates and any(not is_dense(tensor.shape, tensor.stride()) for tensor in given),
     }
 
 
@@ -100,7 +104,7 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
                 f"it fell back on the inputs that it was judged on: {', '.join(loaded.fallbacks + moved.fallbacks)}"
             )
         problems += _falls_back(loaded, model, source, limit)
-        guard_us = _guard_microseconds(loaded, source.draw()) if not problems else 0.0
+        guard_us = _guard_microseconds(loaded, source.draw(), task.get_inputs()) if not problems else 0.0
     return {"problems": problems, "refused": "", "guard_us": guard_us}
 
 
@@ -232,13 +236,16 @@ def _falls_back(loaded: Any, model: Any, source: InputSource, limit: float) -> l
     return [] if _alike(expected, got, limit) else ["on another shape, its answers are not the original's"]
 
 
-def _guard_microseconds(loaded: Any, drawn: Any) -> float:
-    """What looking at the arguments costs in every call, before the kernel runs."""
+def _guard_microseconds(loaded: Any, drawn: Any, given: Any) -> float:
+    """What looking at the arguments costs in every call, before the kernel runs, with copies of those that must be copied."""
     positional, keywords = unflatten(drawn.skeleton, drawn.tensors)
     arguments = (*positional, *keywords.values())
+    lying = read_arguments(given, loaded.original.forward)
     times = []
     for _ in range(GUARD_CALLS):
         begun = time.perf_counter_ns()
+        if loaded.FACTS["gaps"]:
+            side_by_side((*lying.positional, *lying.keywords.values()))
         loaded._reason(arguments)
         times.append(time.perf_counter_ns() - begun)
     return min(times) / 1000

@@ -62,7 +62,7 @@ def report_page(
     return ReportPage(
         title=f"{subject.title}: {_headline(settled, baseline)}",
         facts=_facts(events, episode, finding, started, attempts, ended, error),
-        headlines=_headlines(settled, settings),
+        headlines=_headlines(settled, settings, attempts),
         blocks=blocks,
     )
 
@@ -79,13 +79,13 @@ def _headline(settled: FinalChoice, baseline: str) -> str:
     return f"no kernel beats {baseline}" + ("; one beats eager" if settled.beats_eager else "")
 
 
-def _headlines(settled: FinalChoice, settings: EpisodeSettings) -> list[Paragraph]:
+def _headlines(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[RunAttempt]) -> list[Paragraph]:
     if settled.finding:
         told = _speeds(settled.finding.verdict)
         return [Paragraph(f"against {name}, with its 99 % interval", strong=text) for name, text in told]
     kept = _speeds(settled.beats_eager.verdict) if settled.beats_eager else []
     lines = [Paragraph(f"{BEATS_EAGER}: {text} against {name}, with its 99 % interval") for name, text in kept]
-    return [Paragraph("", strong=missed(settled, settings)), *lines]
+    return [Paragraph("", strong=missed(settled, settings, attempts)), *lines]
 
 
 def _speeds(verdict: Verdict) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ __device__ float block_scan(float v, float& total) {
 
 def write_pool(function: FunctionWriter, kernel: Pool) -> Launch:
     window = Window(function, kernel)
-    lines = [line.replace("std::min<int64_t>", "min") for line in window_lines(window, "int")]
+    lines = [line.replace("std::min<int64_t>(", "min((int64_t)") for line in window_lines(window, "int")]
     return _per_thread(function, [*window.kept, *window.out], lines)
 
 

@@ -16,7 +16,7 @@ DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "t
 def write_call(file: FileWriter, kernel: FunctionCall) -> None:
     arguments = [python(file, argument) for argument in kernel.arguments]
     arguments += [f"{key}={python(file, value)}" for key, value in kernel.keywords]
-    if kernel.function.startswith("F."):
+    if (kernel.text or kernel.function).startswith("F."):
         file.imports.add("import torch.nn.functional as F")
     if any(argument.startswith("joined(") for argument in arguments):
         file.helpers.add("joined")

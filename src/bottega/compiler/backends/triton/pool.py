@@ -93,7 +93,10 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
     neutral = '-float("inf")' if kernel.operation == "max" else "0.0"
     start = f"tl.full({extent}, {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros({extent}, tl.float32)"
     line(f"{result} = {start}")
-    counted = kernel.operation == "average" and not kernel.count_padding and any(kernel.padding) and kernel.divisor is None
+    ends = [(kernel.shape[kept + d] - 1) * kernel.stride[d] + (kernel.window[d] - 1) * kernel.dilation[d] for d in range(dims)]
+    beyond = [end - kernel.padding[d] >= kernel.source[kept + d] for d, end in enumerate(ends)]
+    counted = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
+    counted &= any(kernel.padding) or any(beyond)
     count = writer.fresh("count") if counted else ""
     if counted:
         line(f"{count} = tl.zeros({extent}, tl.float32)")
@@ -113,10 +116,9 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
         step = taps[d] if dilation == 1 else f"{taps[d]} * {dilation}"
         place = f"{places[d]} * {stride}" if stride > 1 else places[d]
         line(f"{sources[d]} = {place}{f' - {padding}' if padding else ''} + {step}")
-        reach = (kernel.shape[kept + d] - 1) * stride - padding + (kernel.window[d] - 1) * dilation
         if padding:
             conditions.append(f"({sources[d]} >= 0)")
-        if reach >= kernel.source[kept + d]:
+        if beyond[d]:
             conditions.append(f"({sources[d]} < {above.size(1 + d, 0)})")
     if len(conditions) > 1:
         line(f"{inside} = {' & '.join(conditions)}")
@@ -139,7 +141,12 @@ def write_pool(file: FileWriter, kernel: Pool) -> None:
     if wide:
         _gathered(writer, kernel.operation, result, count)
     if kernel.operation == "average":
-        whole = " * ".join(str(size) for size in kernel.window if size > 1) or "1"
+        sides = [str(size) for size in kernel.window]
+        for d, end in enumerate(ends):
+            if end >= kernel.source[kept + d] + 2 * kernel.padding[d]:  # torch does not count what is past the padding
+                most = f"{above.size(1 + d, 0)}{f' + {2 * kernel.padding[d]}' if kernel.padding[d] else ''}"
+                sides[d] = f"tl.minimum({kernel.window[d]}, {most} - {places[d]} * {kernel.stride[d]})"
+        whole = " * ".join(side for side in sides if side != "1") or "1"
         divisor = count or (str(kernel.divisor) if kernel.divisor else f"({whole})" if "*" in whole else whole)
         if divisor != "1":
             line(f"{result} = {result} / {divisor}")

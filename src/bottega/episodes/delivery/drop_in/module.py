@@ -28,6 +28,7 @@ from bottega.episodes.delivery.drop_in.calls import (
     misfit,
     named_places,
     prepared,
+    side_by_side,
     specs_of,
 )
 from bottega.episodes.delivery.drop_in.state import (
@@ -93,6 +94,8 @@ class DropIn(nn.Module):
         placed: Any = arguments
         if options or self._keywords or len(arguments) != self._most:
             placed = in_place(arguments, options, self._names, self._keywords, self._most)
+        if self.FACTS["gaps"] and placed is not None:
+            placed = side_by_side(placed)
         reason = "keyword arguments" if placed is None else self._reason(placed)
         if reason:
             if self.warn and not self.fallbacks:
