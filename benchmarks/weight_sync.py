@@ -41,6 +41,8 @@ from bottega.train.weight_transfer import AdapterTransfer, DiskTransfer, IpcTran
 WAYS = ("process", "ipc", "adapter", "disk")
 MEMORY = 0.35
 """Of a GPU, for vLLM."""
+TELLS = 15
+"""Seconds between two words about a server that starts."""
 CACHE = 4 << 30
 """Bytes of keys and values at a server: given, so that it does not try how much there is room for."""
 ALLOWED = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",
@@ -171,11 +173,20 @@ def served(way: str, place: Path, dtype: torch.dtype) -> Iterator[TokenServer]:
     with open(place / "server.log", "wb") as log:
         process = subprocess.Popen(command, env={**os.environ, **ALLOWED}, stdout=log, stderr=log, start_new_session=True)
     try:
-        server = TokenServer(f"http://127.0.0.1:{port}")
+        server, begun, told = TokenServer(f"http://127.0.0.1:{port}"), time.monotonic(), 0
         while not server.is_up():
+            said = (place / "server.log").read_text(errors="replace").splitlines()
             if process.poll() is not None:
-                raise RuntimeError("the server ended: " + " | ".join((place / "server.log").read_text().splitlines()[-3:]))
+                raise RuntimeError("the server ended: " + " | ".join(said[-3:]))
+            if (waited := int(time.monotonic() - begun)) >= told + TELLS:
+                told = waited
+                print(
+                    f"{way}: its server starts, {waited} s: {said[-1][:200] if said else 'nothing said'}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             time.sleep(0.5)
+        print(f"{way}: its server is up after {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         yield server
     finally:
         if process.poll() is None:
