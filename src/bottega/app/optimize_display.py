@@ -30,15 +30,16 @@ from bottega.episodes.budget import BudgetCaps
 
 SEARCHING = "searching"
 ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best so far"
+MEASURING = "settings of the best draft's knobs are measured"
 
 
 class OptimizeProgress(RunProgress):
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: BudgetCaps, baseline: str, model: bool = True, drafted: bool = True) -> None:
-        """`model`: whether one is asked after the drafts; `drafted`: whether there are any."""
+    def __init__(self, caps: BudgetCaps, baseline: str, model: bool = True, drafted: bool = True, knobs: bool = False) -> None:
+        """`model`: whether one is asked after the drafts; `drafted`: whether there are any; `knobs`: whether those of the best kernel are tuned."""
         super().__init__()
-        self.then, self.drafted = ASKING if model else "", drafted
+        self.then, self.drafted = ASKING if model else MEASURING if knobs else "", drafted
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0

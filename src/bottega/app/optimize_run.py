@@ -82,7 +82,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             baselines=parse_baselines(settings.baseline),
             precision=settings.precision,
             strategy=strategy,
-            knobs=knob_count(strategy, settings.knobs),
+            knobs=knob_count(strategy, device, settings.knobs),
             exploration=settings.exploration,
             instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,
@@ -160,9 +160,9 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
     from bottega.episodes.optimize import Stop
 
     request = request_for(settings, subject)
-    progress = OptimizeProgress(
-        request.caps, request.settings.baseline, request.backbone != NO_MODEL, bool(request.settings.drafts)
-    )
+    wanted = request.settings
+    model, drafted, knobs = request.backbone != NO_MODEL, bool(wanted.drafts), bool(wanted.knobs)
+    progress = OptimizeProgress(request.caps, wanted.baseline, model, drafted, knobs)
     display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
     stop, loops, rings = Stop(), list[asyncio.AbstractEventLoop](), list[int]()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bottega.compiler.answer_choices import AnswerChange, Span, changed, changes_of, variants
@@ -48,9 +48,10 @@ class Knobs:
         text = changed(self.answer, [AnswerChange("", "", tuple((start, end, "?") for start, end in spans))])
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
-    def settings(self, most: int) -> list[AnswerChange]:
-        """Single changes of all places in turn."""
-        return variants(self.places, most)
+    def settings(self, most: int, promise: Callable[[AnswerChange], float] = lambda change: 1.0) -> list[AnswerChange]:
+        """Single changes, those that promise most first; of all places in turn where they promise alike."""
+        every = variants(self.places, sum(map(len, self.places.values())))
+        return sorted(every, key=promise, reverse=True)[:most]
 
 
 def knobs_of(answer: str, graph: CallGraph | None) -> Knobs:

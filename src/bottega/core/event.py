@@ -192,7 +192,10 @@ class Tuned:
     structure: str
     """A hash of the kernel without the values of its knobs."""
     tried: tuple[dict[str, Any], ...] = ()
-    """Of each its place, label, milliseconds (None where it is not right), and whether the time was remembered."""
+    """Of each its place, label, milliseconds (None where it is not right), whether the time was remembered, and where that is known the function
+    and the sizes of its place."""
+    dtype: str = ""
+    """What the task computes in."""
     base_ms: float | None = None
     chosen: tuple[str, ...] = ()
     """Labels of the best setting; none where the kernel's own values stay."""

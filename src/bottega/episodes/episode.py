@@ -1,4 +1,4 @@
-"""One episode, top to bottom: take drafts, retrieve, select, write and judge over several turns, summarise, propose."""
+"""One episode, top to bottom: take drafts, retrieve, select, write and judge over several turns, tune the best, summarise, propose."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bottega.episodes.selecting import offers_cards, retrieve, select
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
+from bottega.episodes.tuning import tune_best
 from bottega.episodes.writing import EpisodeSearch, write_drafts
 from bottega.languages import use_language
 from bottega.skills.gate import Rules, worth
@@ -39,6 +40,7 @@ async def run_episode(
         await STRATEGIES.load(settings.strategy)(search)
     else:
         search.ended = search.ended or _after_drafts(context, episode)
+    await tune_best(search)
     own = [node for node in search.nodes if not node.author]  # skills and training learn from the model's kernels
     proposals, summaries = await summarise(context, episode, task, own, settings)
     _end(context, search)

@@ -48,7 +48,8 @@ class EpisodeSettings:
     branch: int = 2
     """Children of one node in a beam, and of one island in evolution; the most of a node in a tree, other than its root."""
     knobs: int = 0
-    """Settings of its knobs that are measured of each right kernel before it is compared; 0 leaves kernels as they were written."""
+    """Settings of a right kernel's knobs that are measured, with evolve of each one before it is compared, else of the best one at the end; 0 leaves
+    kernels as they were written."""
     exploration: float = 1.0
     """Of a tree search: how much a kernel that was seldom built upon counts beside one that was fast."""
     instructions: Literal["list", "model"] = "list"

@@ -1,4 +1,5 @@
-"""Knobs apart from structure: before a right kernel is compared with others, the values of its knobs are searched in the cheap measuring mode.
+"""Knobs apart from structure: the values of a right kernel's knobs are searched in the cheap measuring mode, those first that gained at like places.
+An evolution, which compares structures, has every kernel tuned before it is compared; every other search the best one when it ends.
 
 The measuring mode does not withstand a kernel that cheats (`judge/trusted`). It runs only what the judge has accepted already, with other numbers,
 and decides only which text the judge is given next: the kernel with the best setting gets a verdict like any other, and counts as a kernel.
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.compiler.choice_places import Place, places_of
 from bottega.compiler.knobs import Knobs, knobs_of
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
+from bottega.compiler.workload import workload_of
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, BudgetError, NoJudgeError, SandboxError
 from bottega.core.event import Tuned
@@ -43,15 +46,23 @@ def tuned_name(name: str) -> str:
     return f"{name}k"
 
 
-async def tuned(search: EpisodeSearch, node: SearchNode) -> SearchNode:
-    """The same kernel with better knobs where that is surely faster; else the node itself."""
+async def tune_best(search: EpisodeSearch) -> None:
+    """The best kernel of a search, when it ends. Where there is no measuring mode it stays as it was written: a verdict for each setting is dear."""
+    best = search.best
+    if best is not None and best.author != KNOB_SEARCH and search.context.measuring is not None:
+        await tuned(search, best, by_judge=False)
+
+
+async def tuned(search: EpisodeSearch, node: SearchNode, by_judge: bool = True) -> SearchNode:
+    """The same kernel with better knobs where that is surely faster; else the node itself. `by_judge`: where there is no measuring mode the judge
+    measures, which takes longer."""
     baseline = search.settings.baseline
     if not search.settings.knobs or node.score(baseline) <= 0 or search.context.budget.reached(("tokens", "money", "seconds")):
         return node
     key = f"{search.episode}/tune/{node.id}"
     found = search.context.journal.done(key, Tuned)
     if found is None:
-        found = await search.context.journal.once(key, Tuned, lambda: _tuned(search, node, key))
+        found = await search.context.journal.once(key, Tuned, lambda: _tuned(search, node, key, by_judge))
         search.context.knob_memory.remember(found)
     if not found.source:
         return node
@@ -64,16 +75,16 @@ async def tuned(search: EpisodeSearch, node: SearchNode) -> SearchNode:
     return better if better.score(baseline) > node.score(baseline) else node
 
 
-async def _tuned(search: EpisodeSearch, node: SearchNode, key: str) -> Tuned:
+async def _tuned(search: EpisodeSearch, node: SearchNode, key: str, by_judge: bool) -> Tuned:
     begun = time.monotonic()
     graph = await asyncio.to_thread(shared_tracer().trace, search.task)
     library = language_named(search.settings.language).kernel_library
-    knobs = knobs_of(stripped(node.turn.source, search.task.source), graph if library else None)
+    knobs, places = _read(stripped(node.turn.source, search.task.source), graph if library else None)
     place = (search.episode, node.id, search.context.device.name, _shape(graph), knobs.structure)
     earlier = _alike(search, place[2:])
     if earlier is not None:
         return Tuned(key, *place, chosen=earlier.chosen, gain=earlier.gain, source=earlier.source)
-    tuner = _Tuner(search, node, knobs, place[2:])
+    tuner = _Tuner(search, node, knobs, place[2:], places, _dtype(graph), by_judge)
     if not knobs.places:
         return Tuned(key, *place)
     try:
@@ -85,7 +96,16 @@ async def _tuned(search: EpisodeSearch, node: SearchNode, key: str) -> Tuned:
     source = tuner.candidate(chosen).source if chosen else ""
     labels = tuple(change.label for change in chosen)
     seconds = round(time.monotonic() - begun, 3)
-    return Tuned(key, *place, tuple(tuner.tried), tuner.base_ms, labels, round(gain, 4), source, seconds)
+    return Tuned(key, *place, tuple(tuner.tried), tuner.dtype, tuner.base_ms, labels, round(gain, 4), source, seconds)
+
+
+def _read(answer: str, graph: CallGraph | None) -> tuple[Knobs, dict[str, Place]]:
+    """The knobs and where they are; none of a text that is nested so deep that nobody can read it."""
+    try:
+        knobs = knobs_of(answer, graph)
+        return knobs, places_of(answer, knobs.places, graph) if graph is not None else {}
+    except RecursionError:
+        return Knobs(answer, {}), {}
 
 
 def _alike(search: EpisodeSearch, where: tuple[str, ...]) -> Tuned | None:
@@ -108,6 +128,9 @@ class _Tuner:
     knobs: Knobs
     where: tuple[str, ...]
     """Device, shapes and structure."""
+    places: dict[str, Place]
+    dtype: str
+    by_judge: bool
 
     def __post_init__(self) -> None:
         self.tried: list[dict[str, object]] = []
@@ -122,7 +145,7 @@ class _Tuner:
 
     async def best(self) -> tuple[list[AnswerChange], float]:
         """The setting that was surely best, and its gain; nothing where the kernel's own is."""
-        singles = self.knobs.settings(self.search.settings.knobs)
+        singles = self.knobs.settings(self.search.settings.knobs, self._promise)
         times: dict[str, float | None] = {}
         fresh: list[AnswerChange] = []
         for one in singles:
@@ -133,13 +156,25 @@ class _Tuner:
         self.base_ms = measured[0]
         times |= {one.label: milliseconds for one, milliseconds in zip(fresh, measured[1:])}
         self.tried = [
-            {"place": one.place, "label": one.label, "ms": times[one.label], "remembered": one not in fresh} for one in singles
+            {"place": one.place, "label": one.label, "ms": times[one.label], "remembered": one not in fresh, **self._where(one)}
+            for one in singles
         ]
         if self.base_ms is None:
             return [], 1.0
         gains = [(self.base_ms / ms, one) for one in singles if (ms := times[one.label])]
         better = sorted((row for row in gains if row[0] > LOOKS_BETTER), key=lambda row: -row[0])
         return await self._sure([one for _, one in better])
+
+    def _promise(self, change: AnswerChange) -> float:
+        """What it gained at like places of this device; 1 where nothing is known."""
+        place = self.places.get(change.place)
+        if place is None:
+            return 1.0
+        return self.search.context.knob_memory.gains.expected(self.search.context.device.name, self.dtype, place, change.label)
+
+    def _where(self, change: AnswerChange) -> dict[str, object]:
+        place = self.places.get(change.place)
+        return {} if place is None else {"function": place.function, "sizes": place.sizes}
 
     async def _sure(self, better: Sequence[AnswerChange]) -> tuple[list[AnswerChange], float]:
         """Those that looked best, and the best of each place together, against the kernel again: the first times were picked by their noise."""
@@ -164,6 +199,8 @@ class _Tuner:
         async with context.phases.judging(self.search.settings.device):
             verdicts = await self._measured(candidates, rounds)
             if verdicts is None:  # there is no such mode here
+                if not self.by_judge:
+                    raise SandboxError("nothing measures knobs here")
                 verdicts = await asyncio.gather(*(context.judge.judge_async(task, one) for one in candidates))
         return [one.times_ms.get("candidate") if one is not None and one.outcome.accepted else None for one in verdicts]
 
@@ -179,6 +216,12 @@ class _Tuner:
         except SandboxError:
             context.measuring = None
             return None
+
+
+def _dtype(graph: CallGraph | None) -> str:
+    """Of the operation that moves most bytes."""
+    operations = workload_of(graph).operations
+    return max(operations, key=lambda one: one.sizes.get("bytes", 0)).dtype if operations else ""
 
 
 def _shape(graph: CallGraph | None) -> str:

@@ -41,7 +41,7 @@ async def evolve(search: EpisodeSearch) -> None:
         async def child(bred: Bred, scheme: int, born: dict[str, tuple[Bred, SearchNode]] = born) -> None:
             if not search.finished():
                 history, instruction = _shown(search, state, bred)
-                born[bred.node] = (bred, await grown(search, bred.node, history, scheme, instruction))
+                born[bred.node] = (bred, await tuned(search, await grown(search, bred.node, history, scheme, instruction)))
 
         lanes, pending = [], list[int]()
         for island in state.islands:

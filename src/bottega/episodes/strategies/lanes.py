@@ -1,4 +1,4 @@
-"""What strategies share: a kernel grown and tuned, and lanes, which go on side by side and end together: by a spent budget quietly, by any other
+"""What strategies share: a kernel grown, and lanes, which go on side by side and end together: by a spent budget quietly, by any other
 error for all."""
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from typing import Any
 
 from bottega.core.errors import BudgetError
 from bottega.episodes.node import SearchNode
-from bottega.episodes.tuning import TEMPLATE, tuned
+from bottega.episodes.tuning import TEMPLATE
 from bottega.episodes.writing import EpisodeSearch
 
 
 async def grown(
     search: EpisodeSearch, name: str, history: Sequence[SearchNode], scheme: int, instruction: str = ""
 ) -> SearchNode:
-    """One kernel, written, judged and, where that is asked for, with its knobs tuned."""
+    """One kernel, written and judged."""
     if (
         search.settings.knobs and search.settings.style != "terse"
     ):  # a model that was trained on one form of prompt writes no templates
         instruction = f"{instruction}\n{TEMPLATE}".strip()
-    return await tuned(search, await search.grow(name, history, scheme, instruction))
+    return await search.grow(name, history, scheme, instruction)
 
 
 async def side_by_side(search: EpisodeSearch, lanes: Iterable[Coroutine[Any, Any, Any]]) -> None:
