@@ -29,6 +29,7 @@ from choice_places import Place, fused_place, places_of
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import DTYPES, FUSED
 
+from bottega.compiler.choice_gains import LIKE_FUNCTIONS
 from bottega.core.skill import Provenance
 from bottega.core.trial import GainInterval, Trial
 from bottega.judge.fingerprint import JUDGE_VERSION
@@ -39,11 +40,6 @@ FEWEST = 5
 """Tasks of a half on which a statement rests."""
 CERTAIN = 1.0
 """Standard errors below the mean at which a statement must still be better, on the half that chooses. The other half is the test."""
-GROUPS = (
-    ("linear", "matmul", "mm", "bmm"), ("conv1d", "conv2d", "conv3d"), ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"), ("cumsum", "cumprod"),
-)  # fmt: skip
-"""Functions with the same kernels or the same choices, of which a statement may speak together."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ def findings(measured: Sequence[Measured], device: str) -> list[Finding]:
 def chosen(measured: Sequence[Measured], device: str) -> list[Finding]:
     """By the half that chooses alone."""
     functions = dict.fromkeys(one.place.function for one in measured)
-    roots: list[tuple[str, ...]] = [group for group in GROUPS if any(name in functions for name in group)]
+    roots: list[tuple[str, ...]] = [group for group in LIKE_FUNCTIONS if any(name in functions for name in group)]
     roots += [tuple(name for name in functions if name.startswith(FUSED))]
     roots += [(name,) for name in functions if not any(name in root for root in roots)]
     return [found for root in roots if root for found in _covering(root, measured, device)]

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from choice_cards import ChoiceCard
-from choice_findings import GROUPS
 from choice_places import Place
 from choice_sweep import SURE, interval
 from choice_tasks import DTYPES, FUSED
+
+from bottega.compiler.choice_gains import LIKE_FUNCTIONS
 
 FEWEST = 4
 """Tasks of a half on which a statement rests, and is admitted."""
@@ -95,7 +96,7 @@ def admitted(tried: Sequence[Tried], device: str) -> list[Proposal]:
 
 def _functions(function: str) -> Iterator[tuple[str, ...]]:
     yield (function,)
-    yield from (group for group in GROUPS if function in group)
+    yield from (group for group in LIKE_FUNCTIONS if function in group)
     if function.startswith(FUSED):
         yield tuple(f"{FUSED} of {kind}" for kind in ("product", "convolution", "attention"))
 
