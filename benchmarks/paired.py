@@ -66,9 +66,6 @@ class Curve:
 
     answers: int
     findings: tuple[Finding, ...]
-    samples: tuple[Estimate, ...]
-    turns: tuple[Estimate, ...]
-    """By measure, with intervals over tasks."""
 
 
 def tried(run: BenchRun) -> list[str]:
@@ -114,11 +111,11 @@ def findings(base: Floats, other: Floats) -> tuple[Finding, ...]:
 
 def curve(pair: Pairing) -> list[Curve]:
     """Samples of the first run against turns of the second, for as many answers as both have."""
-    draws, found = Draws(pair.tasks), []
-    for answers in range(1, min(pair.one.samples, pair.two.turns) + 1) if pair.tasks else ():
-        samples, turns = measured(pair.one, answers, 1), measured(pair.two, 1, answers)
-        found.append(Curve(answers, findings(samples, turns), tuple(draws.shares(samples)), tuple(draws.shares(turns))))
-    return found
+    most = min(pair.one.samples, pair.two.turns) if pair.tasks else 0
+    return [
+        Curve(answers, findings(measured(pair.one, answers, 1), measured(pair.two, 1, answers)))
+        for answers in range(1, most + 1)
+    ]
 
 
 def _doubted(estimate: Estimate, change: Floats) -> Estimate:

@@ -1,4 +1,4 @@
-"""The claims' runs and table, and the figures: real runs of a scripted model for the one, small runs on paper for the other."""
+"""The claims' runs and table: real runs of a scripted model for the one, small runs on paper for the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -41,8 +40,8 @@ def script(messages, sampling):
 def scripts() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
-        yield {name: importlib.import_module(name) for name in ("paired", "claims", "plots")}
-        for name in ("paired", "claims", "plots"):
+        yield {name: importlib.import_module(name) for name in ("paired", "claims")}
+        for name in ("paired", "claims"):
             sys.modules.pop(name, None)
 
 
@@ -171,41 +170,3 @@ def test_samples_and_turns_are_compared_at_equal_numbers_of_answers(scripts: dic
     steps = scripts["paired"].curve(scripts["paired"].pairing(*(read_run(tmp_path / name) for name in ("parallel", "serial"))))
     assert [(step.answers, step.findings[0].base, step.findings[0].other) for step in steps] == [(1, 0.25, 0.0), (2, 0.5, 1.0)]
     assert steps[1].findings[1].other == 0.5  # right and slower is not faster
-    code, output = called(
-        scripts["plots"], "answers", "--parallel", tmp_path / "parallel", "--serial", tmp_path / "serial", "--out", tmp_path
-    )
-    words = said(tmp_path / "answers.svg")
-    assert code == 0 and "figures/answers.svg" in output
-    assert {
-        "answers to a task",
-        "share of tasks",
-        "parallel, right",
-        "serial, surely faster",
-        "Samples or turns, 2 tasks",
-    } <= words
-
-
-def test_figures_by_level_name_their_runs_and_axes(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
-    levels = {"a": {"level": 1}, "b": {"level": 1}, "c": {"level": 2}, "d": {"level": None}}
-    kept(tmp_path / "one", {"a": [[2.0]], "b": [["incorrect"]], "c": [[0.7]], "d": [[1.0]]}, tasks=levels)
-    kept(tmp_path / "two", {"a": [[3.0]], "b": [[1.1]], "c": [[None]]}, tasks=levels)
-    runs = (f"base={tmp_path / 'one'}", f"sft+rl={tmp_path / 'two'}")
-    code, output = called(scripts["plots"], "levels", *runs, "--out", tmp_path / "figures")
-    assert code == 0, output
-    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
-        "fast_p_level1.svg", "fast_p_level2.svg", "rates_faster.svg", "rates_right.svg", "rates_surely_faster.svg",
-    ]  # fmt: skip
-    assert {"Right kernels", "base", "sft+rl", "level 1", "2 tasks", "level 2", "share of tasks"} <= said(
-        tmp_path / "figures/rates_right.svg"
-    )
-    assert {"fast_p, level 2, 1 tasks", "p, times as fast as eager"} <= said(tmp_path / "figures/fast_p_level2.svg")
-    assert scripts["plots"].wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    code, output = called(scripts["plots"], "levels", str(tmp_path / "one"))
-    assert code == 1 and "NAME=FOLDER" in output
-
-
-def said(path: Path) -> set[str]:
-    """The words of a figure."""
-    return {
-        "".join(node.itertext()).strip() for node in ElementTree.parse(path).iter() if node.tag.rpartition("}")[2] == "text"
-    }

@@ -6,18 +6,19 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 
 class Misbehaving(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, commands: list[Command]) -> None:
+    def __init__(self, commands: list[Command], afterwards: Command | None = None) -> None:
+        """`afterwards`: what every request gets for which no command is left, in place of a plain answer."""
         super().__init__(("127.0.0.1", 0), Handler)
-        self.commands = list(commands)
+        self.commands, self.afterwards = list(commands), afterwards or answer()
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.arrivals: list[float] = []
@@ -62,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             server.in_flight += 1
             server.most_in_flight = max(server.most_in_flight, server.in_flight)
             server.lock.notify_all()
-            command = server.commands.pop(0) if server.commands else answer()
+            command = server.commands.pop(0) if server.commands else server.afterwards
         try:
             command(self)
         finally:
@@ -87,11 +88,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 Command = Callable[[Handler], None]
+Server = TypeVar("Server", bound=Misbehaving)
+
+
+def misbehaving(*commands: Command) -> AbstractContextManager[Misbehaving]:
+    return serving(Misbehaving(list(commands)))
 
 
 @contextmanager
-def misbehaving(*commands: Command) -> Iterator[Misbehaving]:
-    server = Misbehaving(list(commands))
+def serving(server: Server) -> Iterator[Server]:
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         yield server

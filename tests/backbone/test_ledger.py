@@ -114,22 +114,28 @@ def test_a_cap_holds_from_many_threads() -> None:
     assert 9_850 < ledger.spent.tokens <= 10_000 and ledger.held == Usage()
 
 
-def test_a_cap_is_never_overshot_by_twenty_requests_at_once() -> None:
-    messages, sampling = [Message("user", "Hello")], Sampling(max_tokens=50)
-    bound = most_tokens(messages) + 50
-    cap = 7 * bound + 10
-    ledger = Ledger(token_cap=cap)
+def twenty(url: str, ledger: Ledger, messages: list[Message], sampling: Sampling) -> list[ChatCompletion | BaseException]:
+    """What comes of twenty requests at once."""
 
-    async def scene(url: str) -> list[ChatCompletion | BaseException]:
+    async def scene() -> list[ChatCompletion | BaseException]:
         there = ServerBackbone(Endpoint(url, "tiny", key_variable=""), ledger=ledger, concurrency=20)
         try:
             return await asyncio.gather(*(there.chat(messages, sampling) for _ in range(20)), return_exceptions=True)
         finally:
             await there.close()
 
+    return asyncio.run(scene())
+
+
+def test_a_cap_is_never_overshot_by_twenty_requests_at_once() -> None:
+    messages, sampling = [Message("user", "Hello")], Sampling(max_tokens=50)
+    bound = most_tokens(messages) + 50
+    cap = 7 * bound + 10
+    ledger = Ledger(token_cap=cap)
+
     worst = together(7, answer(prompt=bound - 50, output=50))
     with misbehaving(*[worst] * 20) as server:
-        got = asyncio.run(scene(server.url))
+        got = twenty(server.url, ledger, messages, sampling)
         assert len(server.requests) == server.most_in_flight == 7
     refused = [each for each in got if isinstance(each, BudgetError)]
     assert len(refused) == 13 and sum(isinstance(each, ChatCompletion) for each in got) == 7
@@ -141,15 +147,8 @@ def test_a_cap_is_used_up_although_requests_take_less_than_they_might() -> None:
     messages, sampling = [Message("user", "Hello")], Sampling(max_tokens=500)
     ledger = Ledger(token_cap=2000)
 
-    async def scene(url: str) -> list[ChatCompletion | BaseException]:
-        there = ServerBackbone(Endpoint(url, "tiny", key_variable=""), ledger=ledger, concurrency=20)
-        try:
-            return await asyncio.gather(*(there.chat(messages, sampling) for _ in range(20)), return_exceptions=True)
-        finally:
-            await there.close()
-
     with misbehaving(*[answer(prompt=10, output=40)] * 20) as server:
-        got = asyncio.run(scene(server.url))
+        got = twenty(server.url, ledger, messages, sampling)
     assert all(isinstance(each, ChatCompletion) for each in got)
     assert ledger.spent.tokens == 1000
 

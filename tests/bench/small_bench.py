@@ -81,6 +81,14 @@ def task_folder(place: Path) -> Path:
     return folder
 
 
+def candidates(place: Path, files: dict[str, str]) -> str:
+    folder = place / "theirs"
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return str(folder)
+
+
 class FakeJudge:
     """`dies_at`: from that kernel on, nothing works any more, as on a device that fell off the bus."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from app.command_line import as_a_process, in_this_process
 from app.test_optimize_drafts import CHAIN
-from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
+from bench.small_bench import FakeJudge, judged_by, run, writing
 from bench.test_bench_damage import killed_at
 from bench.worked import attempt, run_of
 from episodes.decay import BROKEN, answer, kernel, script
@@ -50,11 +50,6 @@ class FakeCompiler:
         if task.name in self.refuses:
             return Drafts("builder 2", refused="it is no chain of what it knows")
         return Drafts("builder 2", tuple(Draft(source) for source in self.sources[:count]))
-
-
-@pytest.fixture
-def tasks(tmp_path: Path) -> Path:
-    return task_folder(tmp_path)
 
 
 def told(finished: BenchFinished) -> dict[str, list[tuple[int, str, str]]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
+from bench.small_bench import FakeJudge, candidates, judged_by, run, writing
 from episodes.decay import answer, kernel
 
 from bottega.backbone.reply import ContextError
@@ -25,19 +25,6 @@ from bottega.core.verdict import Outcome
 from bottega.episodes.strategies import STRATEGIES
 
 FAST = {".": answer(kernel(2.0))}
-
-
-@pytest.fixture
-def tasks(tmp_path: Path) -> Path:
-    return task_folder(tmp_path)
-
-
-def candidates(place: Path, files: dict[str, str]) -> str:
-    folder = place / "theirs"
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return str(folder)
 
 
 def keys(found: BenchRun) -> set[tuple[str, int, int, str]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
+from bench.small_bench import FakeJudge, candidates, judged_by, run, writing
 from episodes.decay import answer, kernel
 
 from bottega.bench.attempt import BenchAttempt
@@ -46,19 +46,6 @@ class SlowJudge(FakeJudge):
         return super().fitness(task)
 
 
-@pytest.fixture
-def tasks(tmp_path: Path) -> Path:
-    return task_folder(tmp_path)
-
-
-def theirs(place: Path, files: dict[str, str]) -> str:
-    folder = place / "theirs"
-    folder.mkdir()
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return str(folder)
-
-
 def test_samples_and_devices_share_one_verdict(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, one := SlowJudge(), two := SlowJudge())
     found = run(tmp_path / "base", tasks, writing(samples=4), FAST, devices=["cpu", "cpu"], at_once=3).run
@@ -90,7 +77,7 @@ def test_a_verdict_of_another_run_stands_and_says_so(tmp_path: Path, tasks: Path
     assert "known" not in finished.run.settings
     assert disagreements(finished.run, read_record(tmp_path / "arm")[1]) == []
     both = [tmp_path / "arm", tmp_path / "base"]
-    kernels = theirs(tmp_path, {"1_Relu.py": kernel(3.0), "2_Double.py": kernel(2.0), "1_Negate.py": kernel(1.1)})
+    kernels = candidates(tmp_path, {"1_Relu.py": kernel(3.0), "2_Double.py": kernel(2.0), "1_Negate.py": kernel(1.1)})
     others = run(tmp_path / "others", tasks, candidates=kernels, known=both).run
     notes = {task.name: a.verdict.notes for task in others.tasks for a in others.attempts if a.task == task.id and a.verdict}
     assert notes == {"1_Relu": (NOTE.replace("base", "arm"),), "2_Double": (NOTE,), "1_Negate": ()}, "who judged is named"

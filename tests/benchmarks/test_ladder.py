@@ -12,6 +12,7 @@ import ladder
 import pytest
 from episodes.decay import answer, episode_context
 from ladder import UNSEEN, Draw, Planned, planned
+from network_task import FORGETFUL, SMALL
 from typer.testing import CliRunner
 
 from bottega.agents.answers.pipeline import DEPLOYMENT
@@ -21,39 +22,12 @@ from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.writing import sampled
 
-TASK = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.fc = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.fc(self.conv(x).mean((2, 3)))
-
-
-def get_inputs():
-    return [torch.rand(2, 3, 8, 8)]
-
-
-def get_init_inputs():
-    return []
-"""
 RIGHT = "class ModelNew(Model):\n    def forward(self, x):\n        return softmax(super().forward(x), 1)\n"
-SWAPPED = """class ModelNew(Model):
-    def __init__(self):
-        super().__init__()
-        for layer in self.modules():
-            if type(layer) is nn.Conv2d:
-                layer.__class__ = Conv2d
-"""
 TEXTS = {
     "right": answer(RIGHT),
     "unknown": answer(RIGHT.replace("(x), 1", "(x), somewhere")),
     "no Python": answer(RIGHT.replace(", 1)", ", 1))")),
-    "network": answer(SWAPPED),
+    "network": answer(FORGETFUL),
     "no code": "I would call softmax.",
 }
 WRONG = Verdict(Outcome.INCORRECT)
@@ -64,7 +38,7 @@ def right(point: float, low: float) -> Verdict:
 
 
 def drawn(*names: str, of: str = UNSEEN) -> Draw:
-    return Draw(of, "task", "network", 1, TASK, tuple(TEXTS[name] for name in names))
+    return Draw(of, "task", "network", 1, SMALL, tuple(TEXTS[name] for name in names))
 
 
 @pytest.mark.rotates
@@ -74,7 +48,7 @@ def test_the_chosen_source_is_the_one_that_an_attempt_judges(tmp_path: Path, nam
     context = episode_context(tmp_path, texts)
     settings = EpisodeSettings(style="terse", language="triton", answers=DEPLOYMENT)
     with context.journal:
-        turn = asyncio.run(sampled(context, Task(TASK, "network"), settings, "s0r0t0", [Message("user", "a task")]))
+        turn = asyncio.run(sampled(context, Task(SMALL, "network"), settings, "s0r0t0", [Message("user", "a task")]))
     assert ablation.chosen(texts, drawn().context, DEPLOYMENT) == (turn.source, False)
     assert turn.source
 
@@ -148,8 +122,8 @@ def test_what_was_judged_is_not_judged_again(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_compilers_first_kernel_is_kept_beside_the_reason_for_none(tmp_path: Path) -> None:
-    noise = TASK.replace("self.fc(", "torch.rand_like(x) + self.fc(")
-    ladder._compile(tmp_path, [Task(TASK, "network"), Task(noise, "noise")], 2)
+    noise = SMALL.replace("self.fc(", "torch.rand_like(x) + self.fc(")
+    ladder._compile(tmp_path, [Task(SMALL, "network"), Task(noise, "noise")], 2)
     made, refused = ladder._rows(tmp_path / ladder.COMPILED)
     assert "class ModelNew" in made["source"] and not made["refused"]
     assert refused["refused"] and not refused["source"]

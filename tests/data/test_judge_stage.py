@@ -90,30 +90,24 @@ def test_a_store_that_cannot_be_written_ends_the_run_and_keeps_what_was_told(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_killed_run_goes_on_and_judges_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "kills"),
+    [("--teacher hand_teacher:Hand", (3, 8)), ("trust_teacher=true workers=2 teachers=1 mistakes=1 audit=0", (3,))],
+    ids=["judge", "trusted judge"],
+)
+def test_a_killed_run_goes_on_and_judges_nothing_twice(tmp_path: Path, words: str, kills: tuple[int, ...]) -> None:
     sources = tmp_path / "tasks"
     sources.mkdir()
     for name in ("silu_chain", "silu_norm", "tanh_chain"):
         (sources / f"{name}.py").write_text(task(name).source)
     out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "bottega.app.cli",
-        "data",
-        "build",
-        str(sources),
-        "--out",
-        str(out),
-        "--teacher",
-        "hand_teacher:Hand",
-    ]
+    command = [sys.executable, "-m", "bottega.app.cli", "data", "build", str(sources), "--out", str(out), *words.split()]
     command += ["proofs=0", "--stage", "judge", "--json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     seen: dict[tuple[str, str], float] = {}
-    for least in (3, 8):
+    for least in kills:
         run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while len(_verdicts(out)) < least and time.monotonic() < deadline and run.poll() is None:
             time.sleep(0.05)
         os.kill(run.pid, signal.SIGKILL)
@@ -126,6 +120,7 @@ def test_a_killed_run_goes_on_and_judges_nothing_twice(tmp_path: Path) -> None:
     found = _verdicts(out)
     assert all(found[key] == at for key, at in seen.items())
     assert told["tasks_done"] == 3 and told["judged"] == len(found) - len(seen) and told["known"] >= len(seen)
+    assert told["faults"] == [] and told["left"] == 0
 
 
 @pytest.mark.slow

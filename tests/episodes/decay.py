@@ -3,6 +3,7 @@ context without processes, for tests of control flow: their judge is a fake that
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -14,12 +15,14 @@ from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
+from bottega.core.draft import Draft
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.writing import EpisodeSearch
 
 MODULE = '''"""A decaying sum over time, as people write it first."""
@@ -145,3 +148,16 @@ def asked(context: EpisodeContext) -> int:
 
 def search(context: EpisodeContext, settings: EpisodeSettings, schemes: Sequence[tuple[Any, ...]] = ((),)) -> EpisodeSearch:
     return EpisodeSearch(context, TASK.id, TASK, settings, schemes)
+
+
+def searched(place: EpisodeSearch, drafts: Sequence[str] = ()) -> EpisodeSearch:
+    """The same, once its strategy has come to its end, behind drafts."""
+
+    async def run() -> None:
+        for number, source in enumerate(drafts, 1):
+            await place.adopt(f"draft{number}", Draft(source, ""), "a compiler")
+        await STRATEGIES.load(place.settings.strategy)(place)
+
+    with place.context.journal:
+        asyncio.run(run())
+    return place

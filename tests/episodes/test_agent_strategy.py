@@ -274,7 +274,7 @@ def test_a_killed_agent_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
             process.kill()
             process.wait()
         server.stop_at = None
-        server.hold.set()
+        server.over.set()
         place = searched(tmp_path / "run", open_backbone(backbone))
         assert len(server.requests) == 5 + 4, "an answer that is in the log was asked for again"
         assert server.told[4] == "what was left", "a file that a program left before the kill is gone"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import FakeJudge, answer, episode_context, kernel, search
+from episodes.decay import FakeJudge, answer, episode_context, kernel, search, searched
 
 from bottega.agents import critic
 from bottega.agents.answers.answer import AnswerError
@@ -22,7 +21,6 @@ from bottega.episodes.delivery.page import ReportTable
 from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.writing import EpisodeSearch
 
 ADVICE = "problem: one of eight cores is busy\nmethod: threads\nplan: share the loop over rows"
@@ -57,14 +55,7 @@ class Script:
 def grown(folder: Path, script: Script, turns: int) -> EpisodeSearch:
     context = episode_context(folder, script)
     context.judge = ProfilingJudge()
-    place = search(context, EpisodeSettings(strategy="critic", samples=1, turns=turns), [()])
-
-    async def run() -> None:
-        await STRATEGIES.load("critic")(place)
-
-    with context.journal:
-        asyncio.run(run())
-    return place
+    return searched(search(context, EpisodeSettings(strategy="critic", samples=1, turns=turns)))
 
 
 def test_the_critic_sees_kernel_verdict_and_profile_and_the_writer_its_advice(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ The judge is a fake that reads speed and profile off the text: only the control 
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 from collections import Counter
@@ -14,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search, verdict_of
+from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search, searched, verdict_of
 
 from bottega.backbone.chat import Message, Sampling
 from bottega.core.candidate import Candidate
-from bottega.core.draft import Draft
 from bottega.core.event import Bred, Reworded, Wrote
 from bottega.core.task import Task
 from bottega.core.turn import Turn
@@ -30,7 +28,6 @@ from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
 from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.strategies.behaviour import Behaviour, behaviour_of
 from bottega.episodes.strategies.instructions import LIST, Instruction, InstructionPopulation
 from bottega.episodes.strategies.islands import Island, evolution_of
@@ -68,16 +65,8 @@ def evolved(
     context = episode_context(folder, script, caps)
     context.judge = ProfilingJudge()
     place = search(context, settings)
-
-    async def run() -> None:
-        place.judging["profile"] = bool(drafts)  # which come first
-        for number, source in enumerate(drafts, 1):
-            await place.adopt(f"draft{number}", Draft(source, ""), "a compiler")
-        await STRATEGIES.load("evolve")(place)
-
-    with context.journal:
-        asyncio.run(run())
-    return place
+    place.judging["profile"] = bool(drafts)  # which come first
+    return searched(place, drafts)
 
 
 def settings_of(islands: int, generations: int, branch: int = 2, **given: Any) -> EpisodeSettings:

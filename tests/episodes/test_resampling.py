@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from episodes.decay import BROKEN, TASK, answer, asked, episode_context, kernel
+from network_task import FORGETFUL, SMALL
 
 from bottega.agents.answers.pipeline import DEPLOYMENT, TRAINING, AnswerPolicy
 from bottega.backbone.chat import Message
@@ -111,29 +112,9 @@ def test_the_first_of_several_answers_can_be_the_likeliest_one(tmp_path: Path, s
 @pytest.mark.parametrize(("policy", "repairs"), [(DEPLOYMENT, ("networks",)), (TRAINING, ())])
 def test_repairs_stand_in_the_turn(tmp_path: Path, policy: AnswerPolicy, repairs: tuple[str, ...]) -> None:
     """A network whose answer forgets a kind of layer; training sees its own mistakes."""
-    written = """class ModelNew(Model):
-    def __init__(self):
-        super().__init__()
-        for layer in self.modules():
-            if type(layer) is nn.Conv2d:
-                layer.__class__ = Conv2d
-"""
-    task = Task(
-        """from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.fc = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.fc(self.conv(x).mean((2, 3)))
-""",
-        "network",
-    )
+    task = Task(SMALL, "network")
     settings = EpisodeSettings(style="terse", language="triton", answers=policy)
-    context = episode_context(tmp_path, [answer(written)])
+    context = episode_context(tmp_path, [answer(FORGETFUL)])
     with context.journal:
         turn = asyncio.run(sampled(context, task, settings, "s0r0t0", [Message("user", "a task")]))
     assert turn.repairs == repairs and turn.redrawn == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
+from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search, searched
 from skills.skill_cards import card
 
 from bottega.agents import scientist as agent
@@ -28,7 +27,6 @@ from bottega.episodes.delivery.page import ReportTable
 from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.strategies.notebook import NotebookEntry, prediction_error
 from bottega.episodes.strategies.scientist import AVENUES, chosen
 from bottega.episodes.writing import EpisodeSearch
@@ -70,10 +68,7 @@ def run(
 ) -> EpisodeSearch:
     context = episode_context(folder, lab, caps)
     context.judge = TimingJudge()
-    place = search(context, EpisodeSettings(strategy="scientist", samples=samples, turns=rounds), schemes)
-    with context.journal:
-        asyncio.run(STRATEGIES.load("scientist")(place))
-    return place
+    return searched(search(context, EpisodeSettings(strategy="scientist", samples=samples, turns=rounds), schemes))
 
 
 KERNELS = [answer(kernel(1.0, "first")), answer(kernel(2.0, "second")), answer(kernel("incorrect", "third"))]

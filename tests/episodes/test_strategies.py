@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
+from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search, searched
 
 from bottega.backbone.chat import Message, Sampling, Usage
 from bottega.backbone.client import Generation
@@ -29,14 +29,7 @@ def grow(
     folder: Path, answers: object, settings: EpisodeSettings, caps: BudgetCaps | None = None, schemes: int = 1
 ) -> EpisodeSearch:
     context = episode_context(folder, answers, caps)  # type: ignore[arg-type]
-    place = search(context, settings, [()] * schemes)
-
-    async def run() -> None:
-        await STRATEGIES.load(settings.strategy)(place)
-
-    with context.journal:
-        asyncio.run(run())
-    return place
+    return searched(search(context, settings, [()] * schemes))
 
 
 def climbing(messages: object, sampling: Sampling) -> str:
@@ -137,12 +130,8 @@ def test_an_error_ends_the_search_and_keeps_what_is_judged(tmp_path: Path) -> No
     answers = [answer(kernel(2.0)), BackboneError("the server died")]
     context = episode_context(tmp_path, answers)
     place = search(context, EpisodeSettings(samples=1, turns=3))
-
-    async def run() -> None:
-        await STRATEGIES.load("serial")(place)
-
-    with context.journal, pytest.raises(BackboneError, match="died"):
-        asyncio.run(run())
+    with pytest.raises(BackboneError, match="died"):
+        searched(place)
     assert [node.id for node in place.nodes] == ["s0r0t0"]
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from episodes.decay import answer, asked, episode_context, kernel, search, verdict_of
+from episodes.decay import answer, asked, episode_context, kernel, search, searched, verdict_of
 
 from bottega.backbone.chat import Message, Sampling
-from bottega.core.draft import Draft
 from bottega.core.errors import UsageError
 from bottega.core.event import Wrote
 from bottega.core.turn import Turn
@@ -22,7 +20,6 @@ from bottega.episodes.delivery.search_report import search_blocks
 from bottega.episodes.journal import read_events
 from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.strategies.tree import FAILED, SearchTree, reward_of, tree_of
 from bottega.episodes.writing import EpisodeSearch
 
@@ -68,16 +65,7 @@ def grown(
     folder: Path, script: object, settings: EpisodeSettings, caps: BudgetCaps | None = None, drafts: Sequence[str] = ()
 ) -> EpisodeSearch:
     context = episode_context(folder, script, caps)  # type: ignore[arg-type]
-    place = search(context, settings)
-
-    async def run() -> None:
-        for number, source in enumerate(drafts, 1):
-            await place.adopt(f"draft{number}", Draft(source, ""), "a compiler")
-        await STRATEGIES.load("tree")(place)
-
-    with context.journal:
-        asyncio.run(run())
-    return place
+    return searched(search(context, settings), drafts)
 
 
 def climbing(messages: Sequence[Message], sampling: Sampling) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bottega.skills.library import Library
+
 MEMORY = Path("/dev/shm")
 
 
@@ -16,3 +18,8 @@ MEMORY = Path("/dev/shm")
 def tmp_path() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path)

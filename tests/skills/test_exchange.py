@@ -33,11 +33,6 @@ DAVINCI = {
 }
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Library:
-    return Library(tmp_path / "library")
-
-
 def lines_of(library: Library) -> list[str]:
     return list(export_lines(library, library.cards()))
 

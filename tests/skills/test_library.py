@@ -25,11 +25,6 @@ Say = Callable[[Any], None]
 ANY = Filter(EVERY_STATE)
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Library:
-    return Library(tmp_path)
-
-
 def test_a_card_comes_back_as_it_was_given(library: Library) -> None:
     given = card(provenance=Provenance("summary", "run 3", "t" * 16, 1.5), reason="new", failures=("One thing.", "Another."))
     assert library.add(given) == given == library.get("tile_rows") == library.cards()[0]

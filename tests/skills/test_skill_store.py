@@ -24,6 +24,7 @@ from bottega.skills import store as store_module
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
+from bottega.skills.schema import DATABASE_SCHEMA
 from bottega.skills.store import FILE, SkillStore
 
 NOBODY = 65534
@@ -113,25 +114,22 @@ def test_a_path_that_is_no_place_for_a_library_is_said_to_be_none(tmp_path: Path
     assert (tmp_path / "file").read_text() == "text"
 
 
-@pytest.mark.parametrize("version", [0, 1, 99])
-def test_a_database_of_something_else_is_left_as_it_is(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize(
+    ("made", "version", "told"),
+    [
+        *((False, version, "database of something else") for version in (0, 1, 99)),
+        (True, DATABASE_SCHEMA + 1, "upgrade Bottega"),
+    ],
+)
+def test_a_database_that_is_none_of_ours_is_left_as_it_is(tmp_path: Path, made: bool, version: int, told: str) -> None:
+    if made:
+        Library(tmp_path).close()
     with sqlite3.connect(tmp_path / FILE) as connection:
         connection.execute("CREATE TABLE bookmarks (address TEXT)")
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(LibraryError, match="database of something else"):
-        Library(tmp_path)
-    assert (tmp_path / FILE).read_bytes() == before
-
-
-def test_a_newer_schema_asks_for_an_upgrade_and_is_left_as_it_is(tmp_path: Path) -> None:
-    Library(tmp_path).close()
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    before = (tmp_path / FILE).read_bytes()
-    with pytest.raises(LibraryError, match="upgrade Bottega"):
+    with pytest.raises(LibraryError, match=told):
         Library(tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
 

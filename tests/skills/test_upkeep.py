@@ -31,11 +31,6 @@ from bottega.skills.uses import Scheme
 Say = Callable[[Any], None]
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Library:
-    return Library(tmp_path)
-
-
 def rows(library: Library) -> dict[str, int]:
     tables = ("cards", "changes", "trials", "uses", "merges", "attempts")
     return {table: library.store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables}

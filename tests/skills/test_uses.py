@@ -23,11 +23,6 @@ def use(episode: str = "run/1", **changes: Any) -> Use:
     return replace(Use(episode, "t" * 16, "norm", "cpu", 3, ("one", "two", "three"), schemes), **changes)
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Library:
-    return Library(tmp_path)
-
-
 def test_the_uplift_is_the_mean_with_the_card_less_the_mean_without_it() -> None:
     schemes = use().schemes
     assert uplift_of("one", schemes) == pytest.approx((0.4 + 0.6 + 0.3) / 3 - 0.1)

@@ -38,10 +38,6 @@ class EngineBackbone:
         return self._engine.lock or self._engine.share(lock())
 
     @property
-    def slots(self) -> int:
-        return self._runner.slots
-
-    @property
     def load_now(self) -> tuple[int, int]:
         """How many requests are being answered, and how many wait."""
         return self._engine.load

@@ -11,6 +11,8 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
 
 from bottega.data.breadth import turning
 from bottega.data.example import Example
@@ -62,12 +64,12 @@ def _places(example: Example, caps: DiversityCaps, by_role: Counter[str]) -> Ite
 
 def _balanced(examples: Sequence[Example], kept: list[int], share: float) -> list[int]:
     """Axis by axis: a value with more than its share of what was there gives up its last. Nothing is made rarer than that."""
-    for axis in (_level, _language, turning, _kind):
+    for axis in (attrgetter("level"), attrgetter("language"), turning, attrgetter("kind")):
         values = Counter(axis(examples[number]) for number in kept)
         if len(values) < 2:
             continue
         most = max(1, math.ceil(share * len(kept)))
-        seen: Counter[str] = Counter()
+        seen: Counter[Any] = Counter()
         stay = []
         for number in kept:
             value = axis(examples[number])
@@ -76,15 +78,3 @@ def _balanced(examples: Sequence[Example], kept: list[int], share: float) -> lis
                 stay.append(number)
         kept = stay
     return kept
-
-
-def _level(example: Example) -> str:
-    return str(example.level)
-
-
-def _language(example: Example) -> str:
-    return example.language
-
-
-def _kind(example: Example) -> str:
-    return example.kind

@@ -130,10 +130,6 @@ class JudgedStep:
     def accepted(self) -> bool:
         return self.verdict.outcome.accepted
 
-    @property
-    def faster(self) -> bool:
-        return self.verdict.outcome is Outcome.FASTER
-
     def speedup(self, baseline: str) -> Speedup | None:
         return self.verdict.speedup.get(baseline) if self.accepted else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,6 @@ class LineageJournal:
 
     def __exit__(self, *_: object) -> None:
         self._log.close()
-
-    @property
-    def records(self) -> Mapping[str, Record]:
-        return self._done
 
     def once(self, key: str, make: Callable[[], Record]) -> Record:
         """What was done under this key, or what `make` does now; on the disk before anyone is told."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from network_task import FORGETFUL, SMALL
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import ADMISSION, DEPLOYMENT, REPAIRS, TRAINING, AnswerPolicy, policy_for, read
@@ -49,26 +50,7 @@ def t3_kernel(energies_ptr, t3_ptr, columns, BLOCK: tl.constexpr):
 """
 HERE = AnswerContext(TASK, "triton", "terse")
 MISSPELT = ("=energies.device", "=energy.device")
-NETWORK_TASK = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.fc = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.fc(self.conv(x).mean((2, 3)))
-"""
-NETWORK = """```python
-class ModelNew(Model):
-    def __init__(self):
-        super().__init__()
-        for layer in self.modules():
-            if type(layer) is nn.Conv2d:
-                layer.__class__ = Conv2d
-```"""
+NETWORK = f"```python\n{FORGETFUL}```"
 
 
 def text(*changes: tuple[str, str]) -> str:
@@ -113,7 +95,7 @@ def test_without_linking_the_text_stays_as_the_model_wrote_it() -> None:
 def test_a_repair_is_named_and_can_be_left_out(
     language: str, style: str, policy: AnswerPolicy, repairs: tuple[str, ...]
 ) -> None:
-    answer = read(NETWORK, AnswerContext(NETWORK_TASK, language, style), policy)
+    answer = read(NETWORK, AnswerContext(SMALL, language, style), policy)
     assert answer.repairs == repairs and answer.findings == ()
     assert ("layer.__class__ = Linear" in answer.source) == ("class Linear(" in answer.source) == bool(repairs)
 

@@ -45,16 +45,10 @@ class ForLoop:
     """One statement, or what stands between the braces."""
     pragmas: tuple[Span, ...]
     """Whole lines right before it, line ends included."""
-    braced: bool
 
     @property
     def begin(self) -> int:
         return self.pragmas[0].start if self.pragmas else self.span.start
-
-    def parts(self, text: str) -> tuple[str, str, str]:
-        """Beginning, condition and step; empty where it is no counting loop."""
-        found = self.header.of(text).split(";")
-        return (found[0].strip(), found[1].strip(), found[2].strip()) if len(found) == 3 else ("", "", "")
 
     def variable(self, text: str) -> str:
         found = _VARIABLE.match(self.header.of(text))
@@ -131,9 +125,7 @@ def loops(text: str) -> list[ForLoop]:
             first += 1
         braced = first < end and plain[first] == "{"
         body = Span(first + 1, end - 1) if braced else Span(first, end)
-        found.append(
-            ForLoop(Span(match.start(), end), Span(match.end(), header_end - 1), body, _pragmas(plain, match.start()), braced)
-        )
+        found.append(ForLoop(Span(match.start(), end), Span(match.end(), header_end - 1), body, _pragmas(plain, match.start())))
     return found
 
 
