@@ -4,10 +4,10 @@
 
 The same command goes on with a run that is there. Under torchrun the run has several ranks.
 
-MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `write@RANK` (in the middle of its file of the
-second checkpoint), `event:N` (after the N-th event is on the
-disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library knows nothing of it), `half` (cards are in the
-library, and not yet admitted) or `drop` (an early step's log is half removed).
+MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `write@RANK` (in the middle of its
+file of the second checkpoint), `event:N` (after the N-th event is on the disk), `checkpoint` (before it gets its name), `publish` (the checkpoint
+is there, the library knows nothing of it), `half` (cards are in the library, and not yet admitted) or `drop` (an early step's log is half
+removed).
 """
 
 from __future__ import annotations
@@ -70,7 +70,11 @@ def write_half(folder: Path) -> None:
 
     def dying(*given: Any, **options: Any) -> Any:
         found = plain(*given, **options)
-        if found.storage_data.offset and (folder / "run" / CHECKPOINTS / "step-00000001").exists() and not (folder / "killed").exists():
+        if (
+            found.storage_data.offset
+            and (folder / "run" / CHECKPOINTS / "step-00000001").exists()
+            and not (folder / "killed").exists()
+        ):
             (folder / "killed").touch()
             die()
         return found
