@@ -130,6 +130,23 @@ def test_a_server_that_is_killed_changes_nothing(own: Path, tmp_path: Path) -> N
     assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("sync", "moment"), [("adapter", "/v1/load_lora_adapter@2"), ("disk", "/collective_rpc@2")])
+def test_a_server_that_is_killed_while_its_weights_change_changes_nothing(
+    sync: str, moment: str, own: Path, tmp_path: Path
+) -> None:
+    """The other one draws alone from then on, by the new weights."""
+    lora = ["model.lora.rank=8"] if sync == "adapter" else []
+    if lora:
+        (tmp_path / "own").mkdir()
+        own = run(tmp_path / "own", *lora)
+    ports = free_port(), free_port()
+    with serving(tmp_path, (ports[0], 0), (ports[1], moment)) as (_, dying):
+        there = run(tmp_path, *at(*ports), f"rollout.sync={sync}", *lora)
+        assert dying.wait(5) == -signal.SIGKILL, "it was not killed"
+    close(measured(there), measured(own))
+
+
 @pytest.mark.rotates
 def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
