@@ -33,7 +33,7 @@ test-cluster: install .venv/installed-cluster
 	$(BIN)/python -m pytest -rs tests/cluster
 
 .venv/installed-cluster: .venv/installed
-	$(PIP) --no-build-isolation --editable ".[cluster]"
+	$(PIP) --no-build-isolation --editable ".[cluster]" "ray[train]"
 	touch $@
 
 .venv/installed-browser: .venv/installed

@@ -97,6 +97,35 @@ def test_killed_judges_are_replaced(cluster: Any) -> None:
 
 
 @pytest.mark.slow
+def test_judges_that_died_while_they_were_idle_are_nobodys_fault(cluster: Any) -> None:
+    """Nobody has heard of it before something is asked of them: one candidate would meet both, and be blamed without having run."""
+    log: list[str] = []
+    with devices(log) as host, host.judge("cpu") as judge:
+        told = [each["pid"] for each in host._pool("cpu").judges]
+        assert len(told) == 2
+        for pid in told:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not any(map(_alive, told)))
+        assert judge.judge(TASK, candidate("judge 0 x")).diagnosis == "judge 0 x"
+        assert any("is gone" in line for line in log)
+
+
+@pytest.mark.slow
+def test_what_is_cancelled_before_its_judge_has_taken_it_ends(cluster: Any) -> None:
+    with devices() as host, host.judge("cpu") as judge:
+        pid = judge.fitness(TASK)["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        asked = [judge._sent(judge._verdict(TASK, candidate("judge 0 x"), {})) for _ in range(2)]
+        until(lambda: any(request.done.done() for request in asked))
+        waiting = next(request for request in asked if not request.done.done())
+        host._pool("cpu").cancel(waiting)
+        with pytest.raises(Cancelled, match="before it began"):
+            waiting.done.result(30)
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: all(judge.judge(TASK, candidate("judge 0 x")) for _ in range(3)))
+
+
+@pytest.mark.slow
 def test_a_judge_that_is_stuck_is_given_up(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process is there and its machine is well: Ray sees nothing, and its verdict never comes."""
     monkeypatch.setattr(pool, "PING_SECONDS", 0.5)

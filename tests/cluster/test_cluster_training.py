@@ -17,11 +17,13 @@ import pytest
 pytest.importorskip("ray", reason="needs Ray: pip install 'bottega[cluster]'")
 pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'ray[train]'", exc_type=ImportError)
 
+import ray
 from small_cluster import machine, ray_cluster
 from tiny import saved_tiny
 from waiting import until
 
-from bottega.cluster.training import TrainingJob, train_on_cluster
+from bottega.cluster import training
+from bottega.cluster.training import Mailbox, TrainingJob, train_on_cluster
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured
 from bottega.episodes.journal import FILE, read_events
@@ -85,6 +87,22 @@ def test_ranks_in_a_cluster_train_as_one_process_does_also_when_one_is_killed(tm
     assert (tmp_path / "killed").exists() and any(isinstance(event, Measured) for event in heard)
     assert losses(tmp_path / "run") == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)
     assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
+
+
+def test_what_ranks_tell_comes_by_the_commands_own_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one may be lost, and with it an actor that Ray had put there."""
+
+    class Found(Mailbox):
+        def where(self) -> str:
+            return str(ray.get_runtime_context().get_node_id())
+
+    monkeypatch.setattr(training, "Mailbox", Found)
+    with ray_cluster() as cluster:
+        for _ in range(2):
+            machine(cluster)
+        cluster.wait_for_nodes()
+        places = ray.get([training.open_mailbox().where.remote() for _ in range(6)])
+        assert set(places) == {ray.get_runtime_context().get_node_id()}
 
 
 def test_a_killed_command_goes_on_with_the_same_command(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottega.cluster import training
-from bottega.cluster.training import TrainingJob, require_room, train_on_cluster
+from bottega.cluster.training import Mailbox, TrainingJob, require_room, train_on_cluster
 from bottega.core.errors import BottegaError, TrainingError, UsageError
 from bottega.train.config import read_config
 
@@ -40,19 +40,19 @@ def test_ranks_and_a_judge_that_have_no_room_are_refused() -> None:
 
 
 class LocalRay:
-    """Stands for Ray with actors in this process."""
+    """Stands for Ray, with a mailbox in this process."""
 
     def nodes(self) -> list[dict[str, Any]]:
         return [LAPTOP]
 
-    def remote(self, kind: type) -> Any:
-        made = kind()
-        names = [name for name in dir(kind) if not name.startswith("_")]
-        actor = SimpleNamespace(**{name: SimpleNamespace(remote=getattr(made, name)) for name in names})
-        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda: actor))
-
     def get(self, found: Any) -> Any:
         return found
+
+
+def local_mailbox() -> Any:
+    made = Mailbox()
+    names = [name for name in dir(made) if not name.startswith("_")]
+    return SimpleNamespace(**{name: SimpleNamespace(remote=getattr(made, name)) for name in names})
 
 
 def test_an_error_of_a_rank_is_told_and_ray_is_left_only_when_its_ranks_have_ended(
@@ -68,6 +68,7 @@ def test_an_error_of_a_rank_is_told_and_ray_is_left_only_when_its_ranks_have_end
 
     monkeypatch.setattr(training, "_trainer", lambda: fit)
     monkeypatch.setattr(training, "imported", LocalRay)
+    monkeypatch.setattr(training, "open_mailbox", local_mailbox)
     monkeypatch.setattr(training, "join", lambda address: True)
     monkeypatch.setattr(training, "leave", lambda: happened.append("left"))
     with pytest.raises(BottegaError, match="what went wrong"):

@@ -4,7 +4,8 @@
 
 Real are the HTTP, the model, its tokens and log-probs, adapters and files of weights; a broadcast goes over gloo where vLLM has NCCL. As there, an
 update is open from start to finish, and no other begins meanwhile. MOMENT `N` ends the process by SIGKILL when it has been asked for the N-th
-completion. What it was asked is in FOLDER/asked-PORT, a route a line.
+completion, `ROUTE@N` in the middle of the N-th call of another route, of an update after its first tensor. What it was asked is in
+FOLDER/asked-PORT, a route a line.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,20 +51,22 @@ class GlooGroup:
 
 
 class Served:
-    def __init__(self, folder: Path, port: int, last: int) -> None:
-        self.loaded, self.last = toy_loaded(), last
+    def __init__(self, folder: Path, port: int, moment: str) -> None:
+        self.loaded = toy_loaded()
+        route, _, self.last = moment.rpartition("@")
+        self.last_route = route or "/v1/completions"
         self.asked = (folder / f"asked-{port}").open("a", buffering=1)
-        self.completions = 0
+        self.counts = Counter[str]()
         self.lock = threading.Lock()
         self.group: GlooGroup | None = None
         self.paused = self.updating = False
         self.models = {"toy": LocalBackbone(self.loaded, slots=1)}
 
+    def die_if_due(self, route: str) -> None:
+        if route == self.last_route and str(self.counts[route]) == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def complete(self, body: dict[str, Any]) -> tuple[int, Any]:
-        with self.lock:
-            self.completions += 1
-            if self.completions == self.last:
-                os.kill(os.getpid(), signal.SIGKILL)
         backbone = self.models.get(body["model"])
         if backbone is None:
             return 404, {"error": {"message": f"no model {body['model']}"}}
@@ -79,6 +83,10 @@ class Served:
         return 200, {"choices": [choice]}
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        with self.lock:
+            self.counts[path] += 1
+            if path != "/update_weights":
+                self.die_if_due(path)
         if path == "/v1/completions":
             return self.complete(body)
         self.asked.write(path + "\n")
@@ -116,6 +124,7 @@ class Served:
         for name, kind, shape in zip(listed["names"], listed["dtype_names"], listed["shapes"], strict=True):
             found[name] = torch.empty(shape, dtype=getattr(torch, kind))
             self.group.broadcast(found[name], 0)
+            self.die_if_due("/update_weights")
         self.load(found)
 
     def load(self, weights: dict[str, torch.Tensor]) -> None:
@@ -158,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     torch.set_num_threads(1)
-    Handler.served = Served(folder, port, int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    Handler.served = Served(folder, port, sys.argv[3] if len(sys.argv) > 3 else "0")
     ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 

@@ -4,9 +4,10 @@
 
 The same command goes on with a run that is there. Under torchrun the run has several ranks.
 
-MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `event:N` (after the N-th event is on the
-disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library knows nothing of it), `half` (cards are in the
-library, and not yet admitted) or `drop` (an early step's log is half removed).
+MOMENT is `none`, `STAGE@RANK` (a rank comes to a method of `Learner` for the second time, or to `load`), `write@RANK` (in the middle of its
+file of the second checkpoint), `event:N` (after the N-th event is on the disk), `checkpoint` (before it gets its name), `publish` (the checkpoint
+is there, the library knows nothing of it), `half` (cards are in the library, and not yet admitted) or `drop` (an early step's log is half
+removed).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
+from torch.distributed.checkpoint import filesystem
 from toy_world import ToyJudge, toy_config, toy_inputs
 
 from bottega.core.candidate import Candidate
@@ -29,6 +31,7 @@ from bottega.skills.library import Library
 from bottega.train import admission, checkpoint, rl, run_directory
 from bottega.train.learner import Learner, follow
 from bottega.train.ranks import Ranks, open_ranks
+from bottega.train.run_directory import CHECKPOINTS
 
 
 def die(*_: Any, **__: Any) -> Any:
@@ -47,6 +50,9 @@ def counted(folder: Path) -> ToyJudge:
 
 def die_at(folder: Path, stage: str) -> None:
     """Of all processes that run one after the other only the first dies."""
+    if stage == "write":
+        write_half(folder)
+        return
     plain, calls = getattr(Learner, stage), []
 
     def dying(*given: Any, **options: Any) -> Any:
@@ -57,6 +63,23 @@ def die_at(folder: Path, stage: str) -> None:
         return plain(*given, **options)
 
     setattr(Learner, stage, functools.wraps(plain)(dying))
+
+
+def write_half(folder: Path) -> None:
+    plain = filesystem._write_item
+
+    def dying(*given: Any, **options: Any) -> Any:
+        found = plain(*given, **options)
+        if (
+            found.storage_data.offset
+            and (folder / "run" / CHECKPOINTS / "step-00000001").exists()
+            and not (folder / "killed").exists()
+        ):
+            (folder / "killed").touch()
+            die()
+        return found
+
+    filesystem._write_item = dying
 
 
 def main() -> None:

@@ -23,16 +23,19 @@ from answering_server import GlooGroup  # noqa: E402
 from killed_run import counted  # noqa: E402
 from test_rl import EXACT, measured, same  # noqa: E402
 from tiny import one_thread, weights  # noqa: E402, F401
-from toy_world import toy_config, toy_inputs, toy_loaded  # noqa: E402
+from toy_world import ToyJudge, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.backbone import token_servers  # noqa: E402
 from bottega.backbone.reply import NoServerError  # noqa: E402
 from bottega.backbone.token_server import TokenServer  # noqa: E402
+from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
 from bottega.core.event import Wrote  # noqa: E402
+from bottega.core.task import Task  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train import rl, weight_transfer  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
+from bottega.train.learner import Learner  # noqa: E402
 from bottega.train.weight_transfer import (  # noqa: E402
     AdapterTransfer,
     NcclTransfer,
@@ -49,8 +52,8 @@ SHORT = [
 
 
 @contextmanager
-def serving(folder: Path, *servers: tuple[int, int]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Servers by port; each ends itself at the completion of that number, 0 for never."""
+def serving(folder: Path, *servers: tuple[int, int | str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Servers by port; each ends itself at the completion of that number, 0 for never, or in another route: see there."""
     script = str(Path(__file__).parent / "answering_server.py")
     started = [subprocess.Popen([sys.executable, script, str(folder), str(port), str(last)]) for port, last in servers]
     try:
@@ -127,6 +130,23 @@ def test_a_server_that_is_killed_changes_nothing(own: Path, tmp_path: Path) -> N
     assert measured(there) == measured(own) and same(weights(there), weights(own))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("sync", "moment"), [("adapter", "/v1/load_lora_adapter@2"), ("disk", "/collective_rpc@2")])
+def test_a_server_that_is_killed_while_its_weights_change_changes_nothing(
+    sync: str, moment: str, own: Path, tmp_path: Path
+) -> None:
+    """The other one draws alone from then on, by the new weights."""
+    lora = ["model.lora.rank=8"] if sync == "adapter" else []
+    if lora:
+        (tmp_path / "own").mkdir()
+        own = run(tmp_path / "own", *lora)
+    ports = free_port(), free_port()
+    with serving(tmp_path, (ports[0], 0), (ports[1], moment)) as (_, dying):
+        there = run(tmp_path, *at(*ports), f"rollout.sync={sync}", *lora)
+        assert dying.wait(5) == -signal.SIGKILL, "it was not killed"
+    close(measured(there), measured(own))
+
+
 @pytest.mark.rotates
 def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -139,6 +159,33 @@ def test_a_run_whose_last_server_died_goes_on_when_it_is_back(
     with serving(tmp_path, (port, 0)):
         there = run(tmp_path, *at(port), "rollout.sync=disk", resume=True)
     assert measured(there) == measured(own) and same(weights(there), weights(own))
+
+
+@pytest.mark.rotates
+def test_kernels_are_not_judged_while_the_model_learns_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rollouts ahead, whose answers servers draw: judge and trainer share a device all the same, and take turns on it."""
+    learning, judged, beside = threading.Event(), threading.Event(), list[str]()
+    plain = Learner.update
+
+    def update(*given: Any, **options: Any) -> Any:
+        judged.clear()
+        learning.set()
+        try:
+            judged.wait(1.0)
+            return plain(*given, **options)
+        finally:
+            learning.clear()
+
+    def heard(task: Task, candidate: Candidate) -> None:
+        judged.set()
+        beside.append("beside" if learning.is_set() else "alone")
+
+    monkeypatch.setattr(Learner, "update", update)
+    port = free_port()
+    with serving(tmp_path, (port, 0)):
+        config = toy_config(tmp_path, *SHORT, *at(port), "rollout.sync=disk", "rollout.staleness=1", "ablations.skills=false")
+        rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path, ToyJudge(heard)))
+    assert set(beside) == {"alone"}
 
 
 def broadcast() -> NcclTransfer:

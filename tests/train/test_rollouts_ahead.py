@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bottega.episodes.phases import Phases
+from bottega.judge.device_host import LOCAL
+from bottega.train import ranks, rl
 from bottega.train.rollouts_ahead import RolloutsAhead
 
 
@@ -96,3 +100,23 @@ def test_an_error_comes_out_where_the_step_is_taken() -> None:
     with pytest.raises(ValueError, match="step 2"):
         ahead.take(2)
     ahead.close()
+
+
+def test_an_update_takes_turns_with_kernels_on_any_gpu_that_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight ranks of one machine: answers are drawn on the first, and kernels are judged where another learns."""
+    monkeypatch.setattr(rl, "TokenClient", lambda backbone: None)
+    monkeypatch.setattr(rl, "share_device", lambda client, host: Phases("cuda:0"))
+    monkeypatch.setattr(ranks, "launched", lambda: True)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+
+    def turns(judged: str, staleness: int = 1) -> Phases:
+        run = SimpleNamespace(
+            inputs=SimpleNamespace(host=LOCAL, judge_device=judged), backbone=None,
+            learner=SimpleNamespace(policy=SimpleNamespace(device=SimpleNamespace(type="cuda", index=0))),
+            config=SimpleNamespace(rollout=SimpleNamespace(staleness=staleness)),
+        )  # fmt: skip
+        return rl.RlRun._turns(run)  # type: ignore[arg-type]
+
+    assert turns("cuda:1").device == "cuda:1"
+    assert turns("cuda:1").generating().phases is None and turns("cuda:1").learning().phases is not None
+    assert {turns("cuda").device, turns("cuda:8").device, turns("cpu").device, turns("cuda:1", 0).device} == {"cuda:0"}

@@ -210,7 +210,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["logprobs@1", "update@1", "update@0", "save@1", "show@1", "load@1"])
+@pytest.mark.parametrize("moment", ["logprobs@1", "update@1", "update@0", "save@1", "write@1", "show@1", "load@1"])
 def test_a_killed_rank_ends_the_run_and_the_same_command_goes_on_to_the_same_numbers(
     moment: str, two_ranks: Path, tmp_path: Path
 ) -> None:

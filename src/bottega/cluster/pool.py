@@ -313,11 +313,21 @@ class ClusterPool:
             self._dispatch()
 
     def _cancelled(self, request: ClusterRequest) -> None:
+        early = Cancelled("the verdict was cancelled before it began")
         if self._queue.remove(request):
-            self._settle(request, Cancelled("the verdict was cancelled before it began"))
+            self._settle(request, early)
         for judge in self._judges.values():
             if request in judge.running:
-                judge.actor.cancel.remote(request.key)
+                self._end(judge, request, early)
+
+    def _end(self, judge: RayJudge, request: ClusterRequest, why: Exception) -> None:
+        """It is the actor that ends what has begun there, and says so."""
+        if request.begun:
+            judge.actor.cancel.remote(request.key)
+        else:
+            ended(judge, request)
+            self._settle(request, why)
+            self._dispatch()
 
     def _judge_closed(self, closed: JudgeName) -> None:
         for request in self._queue.drain():
@@ -326,9 +336,8 @@ class ClusterPool:
             else:
                 self._queue.add(request)
         for judge in self._judges.values():
-            for request in judge.running:
-                if request.judge is closed:
-                    judge.actor.cancel.remote(request.key)
+            for request in [request for request in judge.running if request.judge is closed]:
+                self._end(judge, request, JudgeError("this judge was closed"))
             if judge.lanes:
                 judge.actor.close.remote(closed)
 
@@ -340,6 +349,11 @@ class ClusterPool:
     async def _run(self, judge: RayJudge, request: ClusterRequest) -> None:
         while True:
             try:
+                if not request.begun:  # nobody has heard yet of a judge that died while it was idle
+                    await self._answer(judge.actor.ping.remote())
+                    if request not in judge.running:
+                        return
+                    request.begun = True
                 answer: ActorAnswer = await self._answer(
                     judge.actor.do.remote(request.key, request.method, request.judge, request.given, request.options)
                 )
@@ -370,7 +384,8 @@ class ClusterPool:
             self._dispatch()
 
     def _lose(self, place: Place, judge: RayJudge, why: str, preempted: bool = False) -> None:
-        """The judge is gone. What it had under way is tried once more; a machine that was taken away on purpose is nobody's fault."""
+        """The judge is gone. What it had under way is tried once more; that a machine was taken away on purpose, or was gone before, is nobody's
+        fault."""
         del self._judges[place]
         if not self._closed:
             self._log(f"cluster: a judge on {judge.name} is gone: {why}")
@@ -379,7 +394,7 @@ class ClusterPool:
         for request in running:
             if request.done.cancelled():
                 continue
-            if preempted:
+            if preempted or not request.begun:
                 self._queue.add(request)
             elif not self._queue.lost(request, judge):
                 self._blame(request)

@@ -40,6 +40,8 @@ class ClusterRequest:
     blame: Callable[[str], Any]
     """What it comes to when it took down its judges, given a sentence that says so; or raises."""
     done: Future[Any] = field(default_factory=Future)
+    begun: bool = False
+    """Whether the judge that has it was there when it came: one that had died before is none of its doing."""
     lost_at: list[str] = field(default_factory=list)
     """Machines whose judge was lost while it ran there."""
 
@@ -143,6 +145,7 @@ class RequestQueue:
 
     def _begin(self, judge: PlacedJudge, request: ClusterRequest) -> ClusterRequest:
         judge.running.add(request)
+        request.begun = False
         if request.task in judge.tasks:
             judge.tasks.remove(request.task)
         judge.tasks.append(request.task)

@@ -69,6 +69,15 @@ class Mailbox:
         return self._stop
 
 
+def open_mailbox() -> Any:
+    """On the command's own machine: Ray would put it on any, and the command would end with that one."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray = imported()
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+
+
 def train_on_cluster(
     words: str, job: TrainingJob, on_event: Callable[[Any], None] = lambda event: None, stop: Callable[[], bool] = lambda: False
 ) -> Finished:
@@ -81,7 +90,7 @@ def train_on_cluster(
     working: threading.Thread | None = None
     try:
         require_room(ray.nodes(), job)
-        mailbox = ray.remote(Mailbox).options(num_cpus=0).remote()
+        mailbox = open_mailbox()
         ended: list[BaseException | None] = []
         working = threading.Thread(
             target=lambda: ended.append(fit(replace(job, folder=job.folder.resolve()), mailbox)), daemon=True

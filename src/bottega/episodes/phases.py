@@ -51,9 +51,9 @@ class PhaseStatus:
 class Phases:
     """Of one device, for any threads and event loops. Without a device nobody ever waits: the model and the judge have one each."""
 
-    def __init__(self, device: str = "", patience: float = PATIENCE, lease: Lease | None = None) -> None:
-        """`lease`: what the model holds of the device between processes."""
-        self.device, self.patience, self.lease = device_name(device), patience, lease
+    def __init__(self, device: str = "", patience: float = PATIENCE, lease: Lease | None = None, draws: bool = True) -> None:
+        """`lease`: what the model holds of the device between processes. `draws`: whether it draws answers there, or learns alone."""
+        self.device, self.patience, self.lease, self._draws = device_name(device), patience, lease, draws
         self.wake: Callable[[], None] = lambda: None
         """Tells the model that something has changed; called without the lock."""
         self.hear: Callable[[PhaseStatus], None] = lambda now: None
@@ -68,6 +68,10 @@ class Phases:
 
     def generating(self) -> PhaseSection:
         """Around everything that leads to a request to the model and needs no verdict meanwhile."""
+        return PhaseSection(self if self.device and self._draws else None, "generate")
+
+    def learning(self) -> PhaseSection:
+        """Around an update of the weights beside which kernels may be judged."""
         return PhaseSection(self if self.device else None, "generate")
 
     def judging(self, device: str | None = None) -> PhaseSection:

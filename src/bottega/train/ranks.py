@@ -152,6 +152,14 @@ def require_ranks(settings: ShardingSettings, ranks: Ranks, command: str) -> Non
         )
 
 
+def devices_here(own: torch.device) -> tuple[str, ...]:
+    """Where the ranks of this machine compute; `own` is this one's."""
+    if own.type == "cpu":
+        return ("cpu",)
+    first = own.index or 0
+    return tuple(f"cuda:{number}" for number in (range(int(os.environ["LOCAL_WORLD_SIZE"])) if launched() else (first,)))
+
+
 def own_device(device: str | None) -> torch.device:
     """Raises `UsageError` where this machine has fewer GPUs than processes."""
     if device == "cpu" or (device is None and not torch.cuda.is_available()):

@@ -28,7 +28,8 @@ from bottega.core.event import Checkpointed, Credited, Event, Measured, RunEnded
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import EpisodeJournal
-from bottega.episodes.phases import PhaseStatus, share_device
+from bottega.episodes.phases import Phases, PhaseStatus, device_name, share_device
+from bottega.judge.device_host import LOCAL
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
@@ -39,7 +40,7 @@ from bottega.train.credit import statistics
 from bottega.train.learner import Learner
 from bottega.train.memory import require_memory
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.ranks import ALONE, Ranks, require_ranks
+from bottega.train.ranks import ALONE, Ranks, devices_here, require_ranks
 from bottega.train.rewards.verdict_reader import VerdictReader
 from bottega.train.rl_update import learn_batch
 from bottega.train.rollout import (
@@ -196,11 +197,22 @@ class RlRun:
         """The last version of the weights that was validated."""
         self.busy = BusyShares()
         self.backbone = open_engine(config, loaded, self.learner, folder)
-        self.phases = share_device(TokenClient(self.backbone), self.inputs.host)
+        self.phases = self._turns()
         self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
         self.proofs = Library(folder / PROOFS) if config.ablations.skills else None
+
+    def _turns(self) -> Phases:
+        """Who waits for whom where a device is shared. With rollouts ahead kernels are judged while the model learns, which may be where it does not
+        draw: its answers come from servers, or another rank learns there."""
+        host, judged = self.inputs.host, device_name(self.inputs.judge_device)
+        phases = share_device(TokenClient(self.backbone), host)
+        learns = devices_here(self.learner.policy.device)
+        beside = any(host.is_here(each) for each in learns if host is not LOCAL or each == judged)
+        if self.config.rollout.staleness and beside and phases.device != judged:
+            return Phases(judged, draws=False)
+        return phases
 
     # one step
 
@@ -260,7 +272,7 @@ class RlRun:
                 log.write(Credited("credits", number, tuple(asdict(credit) for credit in credits)))
         self.on_event(Learning(number))
         # Kernels of the next step may be timed meanwhile: on one device the trainer takes turns with them, as the decoder does.
-        with self.phases.generating() if self.config.rollout.staleness else nullcontext():
+        with self.phases.learning() if self.config.rollout.staleness else nullcontext():
             with watch.stage("training"), watch.trainer.work():
                 if isinstance(self.backbone, VllmBackbone):
                     self.backbone.rest()
