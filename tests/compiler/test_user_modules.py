@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from unittest import mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import lower_task
 from bottega.core.arguments import read_arguments
 from bottega.core.task import Task
+from bottega.tasks.data_type import with_data_type
 
 pytestmark = pytest.mark.rotates
 
@@ -137,6 +139,9 @@ MODULES = {
         "torch.randint(0, 9, (4, 6)), torch.randn(4, 6), torch.randn(4, 6), torch.rand(4, 6) > 0.5, torch.rand(4) > 0.2",
         "x, y, z, m, r",
     ),
+    "running_means_of_all_calls": module("self.n(x) * 2", "torch.randn(8, 5)", init="self.n = nn.BatchNorm1d(5, momentum=None)"),
+    "a_random_slope_in_evaluation": module("F.rrelu(x, 0.2, 0.4) + 1"),
+    "before_a_slash": module("x * y + z", "torch.randn(3, 7), torch.randn(3, 7)", "x, /, y, *, z=2.0"),
     "targets_that_are_no_probabilities": module(
         "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
     ),
@@ -269,6 +274,49 @@ def test_a_draft_has_whatever_makes_the_names_that_its_constructor_uses() -> Non
     wanted, got = _outputs(CHANGED, "changed", 0)
     torch.testing.assert_close(got, wanted)
     assert "__main__" not in DraftCompiler().build(Task(CHANGED, "changed"), "cpp").steps[0].candidate.source
+
+
+NAMED = """from typing import Any, Optional
+
+import torch
+from torch.nn import functional as F
+
+LIMIT = 0.5
+
+
+class Block(torch.nn.Module):
+    def forward(self, x: torch.Tensor, most=LIMIT, act=F.relu, options={"shift": 2.0}, **rest: Optional[Any]):
+        return act(x).clamp(max=most) + options["shift"]
+
+
+Model = Block
+
+
+def get_inputs():
+    return [torch.randn(3, 7)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_default_is_a_name_a_function_or_a_dictionary(dtype: str) -> None:
+    source = NAMED if dtype == "float32" else with_data_type(NAMED, dtype, "named")
+    wanted, got = _outputs(source, "named", 0)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_the_default_of_an_imported_class_is_asked_of_it() -> None:
+    source = module("x").replace("class Model(nn.Module):", "from default_kept import Block\n\n\nclass Model(Block):")
+    source = source.replace("    def forward(self, x):\n        return x\n", "")
+    kept = types.ModuleType("default_kept")
+    exec(compile(NAMED, "default_kept", "exec"), vars(kept))
+    kept.Block.__module__ = "default_kept"
+    with mock.patch.dict(sys.modules, {"default_kept": kept}):
+        wanted, got = _outputs(source, "imported", 0)
+    torch.testing.assert_close(got, wanted)
 
 
 def _shown(value: object) -> object:

@@ -99,6 +99,7 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         warnings.simplefilter("always")
         model = namespace["Model"](*initial.positional, **initial.keywords)
         _group_experts(model)
+        _fix_momentum(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
         whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
@@ -121,11 +122,12 @@ def _exported(model: nn.Module, given: Arguments) -> Any:
 
 
 def _drops(node: Any) -> bool:
-    """Whether this is a dropout that draws: it answers differently every time."""
-    if node.op != "call_function" or "dropout" not in operator_name(node.target):
-        return False
+    """Whether this is a dropout, or a random ReLU, that draws: it answers differently every time."""
+    name = operator_name(node.target) if node.op == "call_function" else ""
     given = [*node.args, *node.kwargs.values()]
-    return len(given) > 2 and bool(given[1]) and bool(given[2])
+    if name.startswith("rrelu"):
+        return len(given) > 3 and bool(given[3])
+    return "dropout" in name and len(given) > 2 and bool(given[1]) and bool(given[2])
 
 
 def _kept_state(exported: Any, model: nn.Module, given: Arguments) -> str:
@@ -148,6 +150,13 @@ def _group_experts(model: nn.Module) -> None:
         config = getattr(module, "config", None)
         if hasattr(module, CHOOSES_EXPERTS) and getattr(config, EXPERTS, "") in (None, "eager"):
             setattr(config, EXPERTS, "grouped_mm")
+
+
+def _fix_momentum(model: nn.Module) -> None:
+    """A batch norm without momentum divides by how many calls there were, for running statistics that a kernel does not update."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.momentum is None:
+            module.momentum = 0.1
 
 
 def _register_results(namespace: dict[str, Any]) -> None:
