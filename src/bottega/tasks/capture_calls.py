@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import hashlib
 import json
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -185,6 +186,7 @@ class Capture:
             self.calls, self._changed, self._timed = {}, set(), []
             self._local.stack, self._lock = [], threading.RLock()
             self._begin_file()
+            multiprocessing.util.Finalize(None, self.flush, exitpriority=0)  # its processes end without atexit
         stack: list[_Open] = self._local.__dict__.setdefault("stack", [])
         event = None
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
@@ -224,6 +226,8 @@ class Capture:
             if self.model is not None:
                 self.modules.setdefault(key, {})[id(module)] = module
             self._changed.add(key)
+            if found.count == 1:
+                self._write(found)  # a program that waits from here on, and is killed, has called it
             if time.monotonic() - self._flushed > FLUSH_S:
                 self.flush()
 
@@ -256,7 +260,6 @@ class Capture:
             self._busy = False
             for call in self._local.stack:  # what is written here is no time of theirs
                 call.begun += time.perf_counter() - begun
-        self._write(found)
         return key
 
     def flush(self) -> None:
