@@ -139,6 +139,19 @@ MODULES = {
         "torch.randint(0, 9, (4, 6)), torch.randn(4, 6), torch.randn(4, 6), torch.rand(4, 6) > 0.5, torch.rand(4) > 0.2",
         "x, y, z, m, r",
     ),
+    "hooks_of_its_own": module(
+        "x * 2", init="self.register_forward_pre_hook(lambda m, i: (i[0] + 1,)); self.register_forward_hook(lambda m, i, o: o * 3)"
+    ),
+    "a_state_that_is_given": module(
+        "self.h * 2",
+        "torch.randn(4, 6), torch.randn(4, 6)",
+        "x, h",
+        "self.h = torch.randn(4, 6)",
+        "self.h.copy_(h); self.h = torch.tanh(self.h + x)",
+    ),
+    "a_tensor_to_write_into": module(
+        "self.t + x", "torch.randn(4, 6)", init="self.t = torch.zeros(4, 6)", before="self.t.zero_(); self.t[:, :3] += x[:, :3]"
+    ),
     "running_means_of_all_calls": module("self.n(x) * 2", "torch.randn(8, 5)", init="self.n = nn.BatchNorm1d(5, momentum=None)"),
     "a_random_slope_in_evaluation": module("F.rrelu(x, 0.2, 0.4) + 1"),
     "before_a_slash": module("x * y + z", "torch.randn(3, 7), torch.randn(3, 7)", "x, /, y, *, z=2.0"),
@@ -356,6 +369,13 @@ def test_a_module_that_keeps_a_state_is_refused() -> None:
     source = module("self.step(x)", "torch.randn(6, 4)", init="self.state = torch.zeros(6, 4)").replace(
         "    def forward", "    def step(self, x):\n        self.state = torch.tanh(self.state + x)\n        return self.state * 2\n\n    def forward"
     )  # fmt: skip
+    with pytest.raises(Refusal, match="from call to call"):
+        DraftCompiler(1).build(Task(source, "state"), "cpp")
+
+
+@pytest.mark.parametrize("kept", ["self.state = torch.zeros(6, 4)", "self.register_buffer('state', torch.zeros(6, 4))"])
+def test_a_module_that_reads_what_it_wrote_in_the_call_before_is_refused(kept: str) -> None:
+    source = module("torch.tanh(x + self.state)", "torch.randn(6, 4)", init=kept, before="self.state.mul_(0.9).add_(x)")
     with pytest.raises(Refusal, match="from call to call"):
         DraftCompiler(1).build(Task(source, "state"), "cpp")
 

@@ -41,6 +41,13 @@ EXPERTS = "_experts_implementation"
 """Where a configuration of transformers says how a mixture of experts computes."""
 CHOOSES_EXPERTS = "_apply_gate"
 """What those modules of transformers have that ask it. Models without experts are not built with a configuration that says how."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+"""Of a module itself: they are traced, and its constructor would register them once more."""
+WRITTEN_TENSOR = "is mutated in the forward method"
+"""Torch's own words for a tensor of the module that is no buffer."""
+OVERWRITING = ("copy", "fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros")
+"""Of what these are given first they need the shape alone."""
+STATISTICS = ("batch_norm", "instance_norm", "_batch_norm_legit", "_batch_norm_legit_functional")
 UNKNOWN_OBJECT = re.compile(r"(Found|Unsupported input type) <class '([\w.]+)'>")
 """How torch.export says that an object among results or arguments is no container that it knows."""
 
@@ -104,7 +111,15 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
             whole = _exported(model.eval(), given)
-        exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
+        exported = whole
+        if _strange(whole, known) or any(map(_mutates, _targets(whole))):
+            try:
+                exported = _functional(whole, {})
+            except RuntimeError as error:
+                if WRITTEN_TENSOR not in str(error):
+                    raise
+                _make_buffers(model)
+                exported = _functional(_exported(model, given), {})
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
@@ -113,12 +128,56 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
             key := _kept_state(exported, model, given)
         ):
             raise Refusal(f"keeps {self_text(key)} from call to call")
-    return dataclasses.replace(graph_of(exported, model, given), evaluated=evaluated)
+        if key := _changed_buffer(exported):
+            raise Refusal(f"keeps {self_text(key)} from call to call")
+    graph = graph_of(exported, model, given)
+    hooked = [name for name in HOOKS if getattr(model, name)]
+    return dataclasses.replace(
+        graph,
+        evaluated=evaluated,
+        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in hooked)),
+    )
 
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
     with checks_pass():
         return torch.export.export(model, given.positional, given.keywords, strict=False)
+
+
+def _make_buffers(model: nn.Module) -> None:
+    """Tensors of the module that are none of its buffers become some, since torch.export lets forward write into those alone."""
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, torch.Tensor):
+                delattr(module, name)
+                module.register_buffer(name, value, persistent=False)
+
+
+def _changed_buffer(exported: Any) -> str:
+    """The first buffer that a call changes and on whose former values its results depend; empty where there is none. Running statistics
+    are of no use to the norm that updates them."""
+    signature = exported.graph_signature
+    changed, results = set(signature.buffers_to_mutate.values()), set(signature.user_outputs)
+    for node in exported.graph.nodes:
+        key = signature.inputs_to_buffers.get(node.name) if node.op == "placeholder" else None
+        if key in changed and results & _names_behind(node):
+            return str(key)
+    return ""
+
+
+def _names_behind(start: Any) -> set[str]:
+    """Of what is computed of a node's values."""
+    found: set[str] = set()
+    pending = [start]
+    while pending:
+        node = pending.pop()
+        for user in node.users:
+            name = operator_name(user.target) if user.op == "call_function" else ""
+            overwritten = name in OVERWRITING and node not in user.args[1:]
+            if name and user.name not in found and not overwritten and not name.endswith(STATISTICS):
+                found.add(user.name)
+                pending.append(user)
+    return found
 
 
 def _drops(node: Any) -> bool:
