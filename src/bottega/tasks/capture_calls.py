@@ -237,7 +237,7 @@ class Capture:
             own = [f"{name}:{tuple(value.shape)}:{value.dtype}" for name, value in module.state_dict(keep_vars=True).items()]
             plain = f"{type(module).__module__}.{type(module).__qualname__} {module.training} {module.extra_repr()} {own}"
             signature = self._signatures[id(module)] = plain
-        shapes = ", ".join([*map(_shown, arguments), *(f"{name}={_shown(value)}" for name, value in options.items())])
+        shapes = shapes_of(arguments, options)
         group = hashlib.sha256(signature.encode()).hexdigest()[:8]
         key = group + hashlib.sha256(shapes.encode()).hexdigest()[:8]
         if key in self.calls:
@@ -344,6 +344,11 @@ def start_from_environment() -> None:
         Capture(os.environ["BOTTEGA_CAPTURE"]).start()
     except Exception as error:
         sys.stderr.write(f"bottega: nothing is captured: {error}\n")
+
+
+def shapes_of(arguments: Any, options: Any) -> str:
+    """What a call is given, as one reads it: `float32[4, 16], scale=2.0`."""
+    return ", ".join([*map(_shown, arguments), *(f"{name}={_shown(value)}" for name, value in options.items())])
 
 
 def _shown(value: Any) -> str:
