@@ -230,8 +230,9 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     else:
         model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
     model = model.eval().to(device)
-    if hasattr(config, "use_cache"):
-        model.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
+    for part in model.modules():  # a decoder may have a configuration of its own
+        if hasattr(getattr(part, "config", None), "use_cache"):
+            part.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
     if wanted.inputs:
         space = {"torch": torch, "config": config}
         asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
