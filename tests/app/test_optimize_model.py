@@ -16,8 +16,9 @@ from app.test_optimize_python import TrustingJudge, scripted, trusting  # noqa: 
 from torch import nn
 
 import bottega
-from bottega.app.optimize_model import OptimizedModel, open_model, optimize_capture
+from bottega.app.optimize_model import OptimizedModel, open_model, optimize_capture, optimize_model
 from bottega.app.settings.optimize import OptimizeSettings
+from bottega.core.arguments import Arguments
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import whole_model
@@ -155,3 +156,24 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     assert next(model.parameters()).dtype == torch.bfloat16  # as transformers itself loads them
     model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(dtype="float32"), "cpu")
     assert next(model.parameters()).dtype == torch.float32
+
+
+def test_a_model_of_a_folder_is_called_with_what_it_has_places_for(tmp_path: Path) -> None:
+    from transformers import BertConfig, T5Config, ViTConfig
+
+    short = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 50}
+    small = {key: value for key, value in short.items() if key != "vocab_size"}
+    both = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "d_kv": 8, "vocab_size": 50}
+    BertConfig(**short, max_position_embeddings=40, architectures=["BertModel"]).save_pretrained(tmp_path / "bert")
+    T5Config(**both, architectures=["T5ForConditionalGeneration"]).save_pretrained(tmp_path / "t5")
+    ViTConfig(**small, image_size=[32, 48], architectures=["ViTModel"]).save_pretrained(tmp_path / "vit")
+    for name, first in {"bert": (1, 40), "t5": (1, 128), "vit": (1, 3, 32, 48)}.items():
+        model, inputs = open_model(f"hf:{tmp_path / name}", Wanted(), "cpu")
+        assert next(iter(inputs.keywords.values())).shape == first
+        answer = model(**inputs.keywords)
+        assert answer[0].isfinite().all() and getattr(answer, "past_key_values", None) is None
+
+
+def test_a_call_that_fails_is_told_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Linear cannot be called with float32\[2, 5\]: RuntimeError: .*--inputs"):
+        optimize_model(nn.Linear(4, 4), Arguments((torch.randn(2, 5),), {}), tmp_path / "out", OptimizeSettings(quiet=True))

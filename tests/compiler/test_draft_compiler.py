@@ -106,6 +106,26 @@ def test_layers_over_one_input_are_one_product_whose_weights_are_joined_anew_whe
     assert scope["joined"](module, "kept", *weights).tolist() == [1, 1, 3]
 
 
+@pytest.mark.parametrize("weights", ["(self.a * s, self.b * s)", "(s, s * 2)"])
+def test_weights_that_are_computed_or_given_are_not_joined(weights: str) -> None:
+    given = task(
+        "computed", f"v, w = {weights}; return F.linear(x, v).sigmoid() * F.linear(x, w)", "torch.randn(4, 8), torch.randn(6, 8)",
+        "self.a, self.b = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(6, 8))", arguments="x, s",
+    )  # fmt: skip
+    assert "joined(" not in written(given, Choices(merged=True))
+
+
+def test_a_convolution_is_given_the_result_that_was_cast_for_it() -> None:
+    given = task(
+        "gated", "return F.relu(self.c(F.glu(self.p(x), dim=1)))", "torch.randn(2, 8, 9, dtype=torch.bfloat16)",
+        "self.p, self.c = nn.Conv1d(8, 16, 1).bfloat16(), nn.Conv1d(8, 8, 3, padding=1, groups=8).bfloat16()",
+    )  # fmt: skip
+    for choices in (Choices(), Choices(library=True)):
+        source = written(given, choices)
+        (convolved,) = re.findall(r"= (?:F\.)?conv1d\((\w+), self\.c\.", source)
+        assert f"{convolved} = torch.empty(" in source
+
+
 def test_around_the_products_of_a_layer_in_halves_all_is_ours() -> None:
     given = next(one for one in HALVES if one.name == "decoder_bf16")
     first = DraftCompiler(1).build(given, "triton").steps[0].candidate.source

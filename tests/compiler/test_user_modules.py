@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from unittest import mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import lower_task
 from bottega.core.arguments import read_arguments
 from bottega.core.task import Task
+from bottega.tasks.data_type import with_data_type
 
 pytestmark = pytest.mark.rotates
 
@@ -137,6 +139,22 @@ MODULES = {
         "torch.randint(0, 9, (4, 6)), torch.randn(4, 6), torch.randn(4, 6), torch.rand(4, 6) > 0.5, torch.rand(4) > 0.2",
         "x, y, z, m, r",
     ),
+    "hooks_of_its_own": module(
+        "x * 2", init="self.register_forward_pre_hook(lambda m, i: (i[0] + 1,)); self.register_forward_hook(lambda m, i, o: o * 3)"
+    ),
+    "a_state_that_is_given": module(
+        "self.h * 2",
+        "torch.randn(4, 6), torch.randn(4, 6)",
+        "x, h",
+        "self.h = torch.randn(4, 6)",
+        "self.h.copy_(h); self.h = torch.tanh(self.h + x)",
+    ),
+    "a_tensor_to_write_into": module(
+        "self.t + x", "torch.randn(4, 6)", init="self.t = torch.zeros(4, 6)", before="self.t.zero_(); self.t[:, :3] += x[:, :3]"
+    ),
+    "running_means_of_all_calls": module("self.n(x) * 2", "torch.randn(8, 5)", init="self.n = nn.BatchNorm1d(5, momentum=None)"),
+    "a_random_slope_in_evaluation": module("F.rrelu(x, 0.2, 0.4) + 1"),
+    "before_a_slash": module("x * y + z", "torch.randn(3, 7), torch.randn(3, 7)", "x, /, y, *, z=2.0"),
     "targets_that_are_no_probabilities": module(
         "F.kl_div(x, y, reduction='none')", "torch.tensor([-1.0, -torch.inf, -2.0]), torch.tensor([0.5, 0.0, -0.25])", "x, y"
     ),
@@ -271,6 +289,49 @@ def test_a_draft_has_whatever_makes_the_names_that_its_constructor_uses() -> Non
     assert "__main__" not in DraftCompiler().build(Task(CHANGED, "changed"), "cpp").steps[0].candidate.source
 
 
+NAMED = """from typing import Any, Optional
+
+import torch
+from torch.nn import functional as F
+
+LIMIT = 0.5
+
+
+class Block(torch.nn.Module):
+    def forward(self, x: torch.Tensor, most=LIMIT, act=F.relu, options={"shift": 2.0}, **rest: Optional[Any]):
+        return act(x).clamp(max=most) + options["shift"]
+
+
+Model = Block
+
+
+def get_inputs():
+    return [torch.randn(3, 7)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_default_is_a_name_a_function_or_a_dictionary(dtype: str) -> None:
+    source = NAMED if dtype == "float32" else with_data_type(NAMED, dtype, "named")
+    wanted, got = _outputs(source, "named", 0)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_the_default_of_an_imported_class_is_asked_of_it() -> None:
+    source = module("x").replace("class Model(nn.Module):", "from default_kept import Block\n\n\nclass Model(Block):")
+    source = source.replace("    def forward(self, x):\n        return x\n", "")
+    kept = types.ModuleType("default_kept")
+    exec(compile(NAMED, "default_kept", "exec"), vars(kept))
+    kept.Block.__module__ = "default_kept"
+    with mock.patch.dict(sys.modules, {"default_kept": kept}):
+        wanted, got = _outputs(source, "imported", 0)
+    torch.testing.assert_close(got, wanted)
+
+
 def _shown(value: object) -> object:
     """The containers of a result, with a word for each tensor."""
     return [_shown(item) for item in value] if isinstance(value, tuple | list) else type(value)
@@ -308,6 +369,13 @@ def test_a_module_that_keeps_a_state_is_refused() -> None:
     source = module("self.step(x)", "torch.randn(6, 4)", init="self.state = torch.zeros(6, 4)").replace(
         "    def forward", "    def step(self, x):\n        self.state = torch.tanh(self.state + x)\n        return self.state * 2\n\n    def forward"
     )  # fmt: skip
+    with pytest.raises(Refusal, match="from call to call"):
+        DraftCompiler(1).build(Task(source, "state"), "cpp")
+
+
+@pytest.mark.parametrize("kept", ["self.state = torch.zeros(6, 4)", "self.register_buffer('state', torch.zeros(6, 4))"])
+def test_a_module_that_reads_what_it_wrote_in_the_call_before_is_refused(kept: str) -> None:
+    source = module("torch.tanh(x + self.state)", "torch.randn(6, 4)", init=kept, before="self.state.mul_(0.9).add_(x)")
     with pytest.raises(Refusal, match="from call to call"):
         DraftCompiler(1).build(Task(source, "state"), "cpp")
 

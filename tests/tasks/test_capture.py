@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -251,3 +252,14 @@ def test_sigterm_reaches_the_program(tmp_path: Path) -> None:
         assert running.wait(30) == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(program_pid, 0)
+
+
+def test_the_first_call_of_a_kind_is_on_disk_at_once_and_those_of_a_worker_when_it_ends(tmp_path: Path) -> None:
+    gate = nn.ReLU()
+    with bottega.capture(tmp_path):
+        gate(torch.ones(3))
+        assert [call.count for call in read_capture(tmp_path)] == [1]
+        worker = multiprocessing.get_context("fork").Process(target=lambda: [gate(torch.ones(3)) for _ in range(3)])
+        worker.start()
+        worker.join(60)
+    assert [call.count for call in read_capture(tmp_path)] == [4]

@@ -25,12 +25,14 @@ from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, r
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.loading import import_source
-from bottega.tasks.capture_calls import CapturedCall, capture, read_capture
+from bottega.tasks.capture_calls import CapturedCall, capture, read_capture, shapes_of
 from bottega.tasks.module import ModuleTask, Wanted, open_module
 
 CALLS = 3
 LARGEST_PARTS = 120
 """Modules in one that is searched as a whole: a larger one is searched by its parts."""
+TOKENS = 128
+"""Of a text that a model is called with where nobody says how."""
 LEAST_SHARE = 0.02
 HUGGING_FACE = "hf:"
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega."""
@@ -99,7 +101,14 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
     folder = out if out is not None else next_folder(type(model).__name__, Path(), False)
     say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
     with torch.no_grad():
-        model(*inputs.positional, **inputs.keywords)
+        try:
+            model(*inputs.positional, **inputs.keywords)
+        except Exception as error:  # the user's code, called as the user says or as we guess
+            first = next(iter(str(error).splitlines()), "")
+            raise UsageError(
+                f"{type(model).__name__} cannot be called with {shapes_of(*inputs)}: {type(error).__name__}: {first}; "
+                "say how to call it with --inputs"
+            ) from error
         with capture(folder, model) as calls:
             for _ in range(CALLS):
                 model(*inputs.positional, **inputs.keywords)
@@ -221,18 +230,23 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     else:
         model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
     model = model.eval().to(device)
-    if hasattr(config, "use_cache"):
-        model.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
+    for part in model.modules():  # a decoder may have a configuration of its own
+        if hasattr(getattr(part, "config", None), "use_cache"):
+            part.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
     if wanted.inputs:
         space = {"torch": torch, "config": config}
         asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
         return model, _moved(asked, device, dtype)
     text = getattr(config, "get_text_config", lambda: config)()
     if getattr(text, "vocab_size", None):
-        given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, 128))}
+        length = min(TOKENS, getattr(text, "max_position_embeddings", None) or TOKENS)
+        given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, length))}
+        if getattr(config, "is_encoder_decoder", False):
+            given["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, length))
     elif getattr(config, "image_size", None):
         size = config.image_size
-        given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), size, size, dtype=dtype)}
+        height, width = size if isinstance(size, tuple | list) else (size, size)
+        given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), height, width, dtype=dtype)}
     else:
         raise UsageError(f"{HUGGING_FACE}{name}: say how to call it with --inputs")
     return model, _moved(Arguments((), given), device)

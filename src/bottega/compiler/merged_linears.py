@@ -51,6 +51,8 @@ def _merged(kernels: list[Kernel], places: list[int], buffers: dict[str, Buffer]
     rows = buffers[results[0]].shape[:-1]
     if returned & set(results) or any(not isinstance(value, View) for call in calls for value in call.arguments):
         return None
+    if not all(value.text.startswith("self.") for call in calls for value in call.arguments[1:]):  # type: ignore[union-attr]
+        return None  # what is computed, or given, is another one in every call
     sliced = {
         result: dataclasses.replace(buffers[result], strides=contiguous_strides((*rows, sum(sizes)))) for result in results
     }

@@ -17,11 +17,12 @@ from bottega.core.arguments import read_arguments
 from bottega.core.task import Task, parsed
 
 MODEL = "Model"
+SIGNATURE = "inspect.signature"
 _PLAIN = (bool, int, float, str, type(None))
 
 
 def with_model_class(task: Task) -> Task:
-    """Raises `Refusal` where the signature of a module that the text does not show cannot be written down."""
+    """Raises `Refusal` where the module cannot be built to see its signature, or what it is cannot be seen."""
     tree = parsed(task.source, task.label)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if MODEL in classes and _has_forward(classes[MODEL]):
@@ -87,21 +88,51 @@ def _derived(task: Task, name: str) -> str:
         base = base if home != "task" else type(built).__name__
     lines += [f"class {MODEL}({base}):"]
     if not isinstance(factory, type):
-        lines += [f"    def __init__(self, {_parameters(inspect.signature(factory), task)}):"]
+        lines += [f"    def __init__(self, {_parameters(inspect.signature(factory), name, {})}):"]
         lines += [f"        self.__dict__.update({name}({_passed(inspect.signature(factory))}).__dict__)"]
     own = signature.replace(parameters=list(signature.parameters.values())[1:])
-    lines += [f"    def forward(self, {_parameters(own, task)}):", f"        return super().forward({_passed(own)})"]
-    return "\n".join(lines)
+    written = _written_defaults(task, type(built).forward)
+    lines += [
+        f"    def forward(self, {_parameters(own, f'{base}.forward', written)}):",
+        f"        return super().forward({_passed(own)})",
+    ]
+    asks = any(SIGNATURE in line for line in lines)
+    return "\n".join([*(["import inspect"] if asks else []), *lines])
 
 
-def _parameters(signature: inspect.Signature, task: Task) -> str:
-    """Without annotations, and with defaults that a text can have."""
-    found = []
-    for each in signature.parameters.values():
-        if each.default is not each.empty and not isinstance(each.default, _PLAIN):
-            raise Refusal(f"{task.label}: {each.name} has a default that the compiler cannot write down")
-        found.append(each.replace(annotation=each.empty))
-    return str(inspect.Signature(found))[1:-1]
+def _written_defaults(task: Task, forward: Any) -> dict[str, str]:
+    """The text of each default where the task's own file has that forward: what comes of the file is without its forwards."""
+    classes = (node for node in parsed(task.source, task.label).body if isinstance(node, ast.ClassDef))
+    bodies = (each for node in classes if f"{node.name}.forward" == forward.__qualname__ for each in node.body)
+    given = next((each.args for each in bodies if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
+    if given is None or forward.__module__ != "task":
+        return {}
+    placed = [*given.posonlyargs, *given.args]
+    pairs = [*zip(placed[len(placed) - len(given.defaults) :], given.defaults), *zip(given.kwonlyargs, given.kw_defaults)]
+    return {argument.arg: ast.unparse(default) for argument, default in pairs if default is not None}
+
+
+def _parameters(signature: inspect.Signature, function: str, written: dict[str, str]) -> str:
+    """Without annotations. A default that a text cannot have is asked of the `function` that has it."""
+    return str(inspect.Signature([_parameter(each, function, written) for each in signature.parameters.values()]))[1:-1]
+
+
+def _parameter(parameter: inspect.Parameter, function: str, written: dict[str, str]) -> inspect.Parameter:
+    parameter = parameter.replace(annotation=parameter.empty)
+    if parameter.default is parameter.empty or isinstance(parameter.default, _PLAIN):
+        return parameter
+    asked = f"{SIGNATURE}({function}).parameters[{parameter.name!r}].default"
+    return parameter.replace(default=_Text(written.get(parameter.name, asked)))
+
+
+class _Text:
+    """Text that stands for a default in a signature's own."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def _passed(signature: inspect.Signature) -> str:

@@ -77,7 +77,13 @@ def frame_of(task: Task) -> Frame:
     constructor = methods.get("__init__")
     kept = _called_methods(constructor, methods)
     texts = [_text(method) for method in ([constructor] if constructor else []) + kept]  # also takes super's arguments away
-    needed = _needed([*([constructor] if constructor else []), *kept, *model.bases], bound)
+    arguments = forward.args
+    del (arguments.posonlyargs or arguments.args)[0]
+    named = [*arguments.posonlyargs, *arguments.args, *([arguments.vararg] if arguments.vararg else []), *arguments.kwonlyargs]
+    for argument in (*named, *([arguments.kwarg] if arguments.kwarg else [])):
+        argument.annotation = None
+    defaults = [each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None]
+    needed = _needed([*([constructor] if constructor else []), *kept, *model.bases, *defaults], bound)
     support, imports = [], []
     for statement in tree.body:
         if statement in needed:
@@ -85,11 +91,6 @@ def frame_of(task: Task) -> Frame:
                 imports.append(ast.unparse(statement))
             else:
                 support.append(ast.unparse(_without_forward(statement)))
-    arguments = forward.args
-    arguments.args = arguments.args[1:]
-    named = [*arguments.args, *([arguments.vararg] if arguments.vararg else []), *arguments.kwonlyargs]
-    for argument in named:
-        argument.annotation = None
     return Frame(
         imports=tuple(imports),
         support="\n\n\n".join(support),

@@ -41,6 +41,13 @@ EXPERTS = "_experts_implementation"
 """Where a configuration of transformers says how a mixture of experts computes."""
 CHOOSES_EXPERTS = "_apply_gate"
 """What those modules of transformers have that ask it. Models without experts are not built with a configuration that says how."""
+HOOKS = ("_forward_pre_hooks", "_forward_hooks")
+"""Of a module itself: they are traced, and its constructor would register them once more."""
+WRITTEN_TENSOR = "is mutated in the forward method"
+"""Torch's own words for a tensor of the module that is no buffer."""
+OVERWRITING = ("copy", "fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros")
+"""Of what these are given first they need the shape alone."""
+STATISTICS = ("batch_norm", "instance_norm", "_batch_norm_legit", "_batch_norm_legit_functional")
 UNKNOWN_OBJECT = re.compile(r"(Found|Unsupported input type) <class '([\w.]+)'>")
 """How torch.export says that an object among results or arguments is no container that it knows."""
 
@@ -99,11 +106,20 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         warnings.simplefilter("always")
         model = namespace["Model"](*initial.positional, **initial.keywords)
         _group_experts(model)
+        _fix_momentum(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
         whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
             whole = _exported(model.eval(), given)
-        exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
+        exported = whole
+        if _strange(whole, known) or any(map(_mutates, _targets(whole))):
+            try:
+                exported = _functional(whole, {})
+            except RuntimeError as error:
+                if WRITTEN_TENSOR not in str(error):
+                    raise
+                _make_buffers(model)
+                exported = _functional(_exported(model, given), {})
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
@@ -112,7 +128,15 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
             key := _kept_state(exported, model, given)
         ):
             raise Refusal(f"keeps {self_text(key)} from call to call")
-    return dataclasses.replace(graph_of(exported, model, given), evaluated=evaluated)
+        if key := _changed_buffer(exported):
+            raise Refusal(f"keeps {self_text(key)} from call to call")
+    graph = graph_of(exported, model, given)
+    hooked = [name for name in HOOKS if getattr(model, name)]
+    return dataclasses.replace(
+        graph,
+        evaluated=evaluated,
+        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in hooked)),
+    )
 
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
@@ -120,12 +144,49 @@ def _exported(model: nn.Module, given: Arguments) -> Any:
         return torch.export.export(model, given.positional, given.keywords, strict=False)
 
 
+def _make_buffers(model: nn.Module) -> None:
+    """Tensors of the module that are none of its buffers become some, since torch.export lets forward write into those alone."""
+    for module in model.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, torch.Tensor):
+                delattr(module, name)
+                module.register_buffer(name, value, persistent=False)
+
+
+def _changed_buffer(exported: Any) -> str:
+    """The first buffer that a call changes and on whose former values its results depend; empty where there is none. Running statistics
+    are of no use to the norm that updates them."""
+    signature = exported.graph_signature
+    changed, results = set(signature.buffers_to_mutate.values()), set(signature.user_outputs)
+    for node in exported.graph.nodes:
+        key = signature.inputs_to_buffers.get(node.name) if node.op == "placeholder" else None
+        if key in changed and results & _names_behind(node):
+            return str(key)
+    return ""
+
+
+def _names_behind(start: Any) -> set[str]:
+    """Of what is computed of a node's values."""
+    found: set[str] = set()
+    pending = [start]
+    while pending:
+        node = pending.pop()
+        for user in node.users:
+            name = operator_name(user.target) if user.op == "call_function" else ""
+            overwritten = name in OVERWRITING and node not in user.args[1:]
+            if name and user.name not in found and not overwritten and not name.endswith(STATISTICS):
+                found.add(user.name)
+                pending.append(user)
+    return found
+
+
 def _drops(node: Any) -> bool:
-    """Whether this is a dropout that draws: it answers differently every time."""
-    if node.op != "call_function" or "dropout" not in operator_name(node.target):
-        return False
+    """Whether this is a dropout, or a random ReLU, that draws: it answers differently every time."""
+    name = operator_name(node.target) if node.op == "call_function" else ""
     given = [*node.args, *node.kwargs.values()]
-    return len(given) > 2 and bool(given[1]) and bool(given[2])
+    if name.startswith("rrelu"):
+        return len(given) > 3 and bool(given[3])
+    return "dropout" in name and len(given) > 2 and bool(given[1]) and bool(given[2])
 
 
 def _kept_state(exported: Any, model: nn.Module, given: Arguments) -> str:
@@ -148,6 +209,13 @@ def _group_experts(model: nn.Module) -> None:
         config = getattr(module, "config", None)
         if hasattr(module, CHOOSES_EXPERTS) and getattr(config, EXPERTS, "") in (None, "eager"):
             setattr(config, EXPERTS, "grouped_mm")
+
+
+def _fix_momentum(model: nn.Module) -> None:
+    """A batch norm without momentum divides by how many calls there were, for running statistics that a kernel does not update."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.momentum is None:
+            module.momentum = 0.1
 
 
 def _register_results(namespace: dict[str, Any]) -> None:

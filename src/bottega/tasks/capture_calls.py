@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import hashlib
 import json
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -185,6 +186,7 @@ class Capture:
             self.calls, self._changed, self._timed = {}, set(), []
             self._local.stack, self._lock = [], threading.RLock()
             self._begin_file()
+            multiprocessing.util.Finalize(None, self.flush, exitpriority=0)  # its processes end without atexit
         stack: list[_Open] = self._local.__dict__.setdefault("stack", [])
         event = None
         if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
@@ -224,6 +226,8 @@ class Capture:
             if self.model is not None:
                 self.modules.setdefault(key, {})[id(module)] = module
             self._changed.add(key)
+            if found.count == 1:
+                self._write(found)  # a program that waits from here on, and is killed, has called it
             if time.monotonic() - self._flushed > FLUSH_S:
                 self.flush()
 
@@ -233,7 +237,7 @@ class Capture:
             own = [f"{name}:{tuple(value.shape)}:{value.dtype}" for name, value in module.state_dict(keep_vars=True).items()]
             plain = f"{type(module).__module__}.{type(module).__qualname__} {module.training} {module.extra_repr()} {own}"
             signature = self._signatures[id(module)] = plain
-        shapes = ", ".join([*map(_shown, arguments), *(f"{name}={_shown(value)}" for name, value in options.items())])
+        shapes = shapes_of(arguments, options)
         group = hashlib.sha256(signature.encode()).hexdigest()[:8]
         key = group + hashlib.sha256(shapes.encode()).hexdigest()[:8]
         if key in self.calls:
@@ -256,7 +260,6 @@ class Capture:
             self._busy = False
             for call in self._local.stack:  # what is written here is no time of theirs
                 call.begun += time.perf_counter() - begun
-        self._write(found)
         return key
 
     def flush(self) -> None:
@@ -341,6 +344,11 @@ def start_from_environment() -> None:
         Capture(os.environ["BOTTEGA_CAPTURE"]).start()
     except Exception as error:
         sys.stderr.write(f"bottega: nothing is captured: {error}\n")
+
+
+def shapes_of(arguments: Any, options: Any) -> str:
+    """What a call is given, as one reads it: `float32[4, 16], scale=2.0`."""
+    return ", ".join([*map(_shown, arguments), *(f"{name}={_shown(value)}" for name, value in options.items())])
 
 
 def _shown(value: Any) -> str:

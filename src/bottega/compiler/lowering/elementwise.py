@@ -90,6 +90,7 @@ UNARY: dict[str, Unary] = {
 ARGUED = frozenset(
     (
         *("add", "sub", "rsub", "div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "leaky_relu", "elu", "celu"),
+        "rrelu",
         *("gelu", "hardtanh", "softplus", "prelu", "softshrink", "hardshrink", "threshold", "where", "lerp", "addcmul"),
         *("addcdiv", "masked_fill", "tril", "triu", "floor_divide", "hypot", "logaddexp", "xlogy", "square_", "logical_xor"),
         *("_prelu_kernel", "heaviside", "bitwise_and", "bitwise_or"),
@@ -202,6 +203,11 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("minimum", x, get("max"))
         case "leaky_relu":
             return apply("where", apply("gt", x, 0.0), x, apply("mul", get("negative_slope"), x))
+        case "rrelu":
+            if scope.argument("training"):
+                raise scope.refuse("draws random numbers")
+            slope = (scope.argument("lower") + scope.argument("upper")) / 2
+            return apply("where", apply("gt", x, 0.0), x, apply("mul", slope, x))
         case "elu":
             alpha, scale, slope = (scope.argument(name) for name in ("alpha", "scale", "input_scale"))
             return elu(

@@ -95,21 +95,26 @@ def _library_call(scope: LoweringScope, statement: Statement, calls: Mapping[str
 
 
 def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
-    """The call graph's call, verbatim. None where it names something that has no name here."""
+    """The call graph's call, verbatim. None where it names something that has no name here, or that is not what is given: the tracer may cast a
+    result that the call graph hands on as it is."""
     looks: list[tuple[str, str]] = []
-    for name in dict.fromkeys(_NAME.findall(text)):
-        value = scope.values.get(name)
-        if not isinstance(value, LoweredTensor) or not value.view.text:
-            return None
-        if value.view.text != name:
-            looks.append((name, value.view.text))
+    word = text.split("(", maxsplit=1)[0]
     read = tuple(
         scope.tensor(ref).view
         for ref in _references(scope.node.arguments)
         if isinstance(scope.values.get(ref.name), LoweredTensor)
     )
+    given = {view.buffer for view in read}
+    for name in dict.fromkeys(_NAME.findall(text)):
+        value = scope.values.get(name)
+        if not isinstance(value, LoweredTensor) or not value.view.text:
+            return None
+        if word == scope.node.operator and value.view.buffer not in given:
+            return None
+        if value.view.text != name:
+            looks.append((name, value.view.text))
     return FunctionCall(
-        text.split("(", maxsplit=1)[0],
+        word,
         read,
         (),
         (scope.node.name,),
