@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bottega.judge.discrete_variants import apply_discrete, discrete_structure
+from bottega.judge.discrete_variants import apply_discrete, discrete_structure, kind_of_table
 from bottega.judge.input_variants import STRONGEST, Strength
 from bottega.judge.inputs import InputSource
 from bottega.judge.variants import OF_INTEGERS
@@ -23,7 +23,9 @@ WEAKER = Strength(extreme=False)
         (torch.arange(64).repeat(4, 1), "consecutive"),
         (torch.full((16,), 128), "constant"),
         (torch.ones(4, 9, dtype=torch.int64), "constant"),
-        (torch.zeros(4, 9, dtype=torch.int64), "fixed"),
+        (torch.zeros(4, 9, dtype=torch.int64), "constant"),
+        (torch.full((9,), -1), "fixed"),
+        (torch.randint(0, 9, (500,)).sort().values, "segments"),
         (torch.ones(4, 9, dtype=torch.bool), "fixed"),
         (torch.tensor([0, 5, 9, 9, 20]), "fixed"),
         (torch.ones(64, 64, dtype=torch.bool).tril(), "staircase"),
@@ -186,3 +188,56 @@ def test_where_parts_begin_is_left_alone_where_another_table_may_tell_the_same()
     causal = torch.ones(64, 64, dtype=torch.bool).tril()
     assert drawn_twice(causal).has_discrete
     assert not drawn_twice(causal, torch.arange(0, 64, 8)).has_discrete
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.ones(64, 64).tril(3).triu(-3), "mask"),
+        (torch.full((2, 64, 64), float("-inf")).triu(4) + torch.full((64, 64), float("-inf")).tril(-4), "mask"),
+        (torch.block_diag(*[torch.ones(8, 8)] * 8).bool(), "mask"),
+        (torch.eye(64), "fixed"),
+        (torch.eye(64)[torch.randperm(64)].bool(), "fixed"),
+        (torch.arange(64).view(4, 16).t().reshape(-1), "permutation"),
+        (torch.arange(64).flip(0), "permutation"),
+        (torch.arange(0, 640, 10) ** 2, "fixed"),
+        (torch.randint(0, 9, (64,)), "fixed"),
+        (torch.randn(64, 64), "fixed"),
+    ],
+)
+def test_a_table_that_anybody_could_guess_is_seen(tensor: torch.Tensor, kind: str) -> None:
+    tensor = tensor.nan_to_num(float("-inf"), neginf=float("-inf"))
+    assert kind_of_table(tensor) == kind
+    assert (drawn_twice(tensor).discrete or [])[1] in (kind, "progression")
+
+
+def test_a_mask_changes_in_some_places_and_stays_symmetric() -> None:
+    drawn = torch.ones(64, 64, dtype=torch.bool).tril(3).triu(-3)
+    apply_discrete(varied := drawn.clone(), "mask", "discrete", STRONGEST)
+    assert torch.equal(varied, varied.T) and 0.05 < float((varied != drawn).float().mean()) < 0.25
+    assert bool(varied.any(-1).all()) and not bool(varied.all(-1).any())
+
+
+def test_a_permutation_is_another_one() -> None:
+    drawn = torch.stack([torch.arange(64).flip(0), torch.arange(64).roll(3)])
+    apply_discrete(varied := drawn.clone(), "permutation", "discrete", STRONGEST)
+    assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values) and not torch.equal(varied, drawn)
+
+
+@pytest.mark.parametrize("variant", OF_INTEGERS)
+def test_some_segments_are_empty_and_all_stay_in_order(variant: str) -> None:
+    drawn = torch.randint(0, 40, (4000,)).sort().values
+    apply_discrete(varied := drawn.clone(), "segments", variant, STRONGEST)
+    assert bool((varied.diff() >= 0).all()) and set(varied.tolist()) < set(drawn.tolist())
+
+
+def test_segments_are_left_alone_where_another_input_may_tell_the_same() -> None:
+    def drawn(with_lengths: bool) -> list[torch.Tensor]:
+        segments = torch.randint(0, 9, (500,)).sort().values
+        return [segments, segments.bincount(minlength=9)][: 1 + with_lengths]
+
+    for with_lengths in (False, True):
+        source = InputSource(lambda: drawn(with_lengths), "cpu")  # noqa: B023
+        source.draw()
+        source.draw()
+        assert (source.discrete or [])[0] == ("fixed" if with_lengths else "segments")

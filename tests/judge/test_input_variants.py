@@ -40,12 +40,12 @@ def hermitian() -> torch.Tensor:
         ("one-hot", torch.nn.functional.one_hot(torch.arange(100) % 10, 10).float(), "fixed"),
         ("mask", (random(64, 64) > 0).float(), "fixed"),
         ("zeros", torch.zeros(100), "constant"),
-        ("sorted", random(8, 100).sort(-1).values, "fixed"),
-        ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "fixed"),
+        ("sorted", random(8, 100).sort(-1).values, "sorted"),
+        ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "sorted"),
         ("infinite", torch.where(random(64, 64) > 0, 0.0, float("-inf")), "fixed"),
         ("behind a mask", random(64, 64).masked_fill(random(64, 64) > 1, float("-inf")), "masked"),
         ("distances, of which some are infinite", symmetric().masked_fill(symmetric() > 2, float("inf")), "fixed"),
-        ("no numbers", random(64, 64).masked_fill(random(64, 64) > 1, float("nan")), "fixed"),
+        ("no numbers", random(64, 64).masked_fill(random(64, 64) > 1, float("nan")), "masked"),
         ("integers", torch.arange(1000), "fixed"),
         ("booleans", random(1000) > 0, "fixed"),
         ("scalar", torch.tensor(2.0), "constant"),
@@ -100,6 +100,26 @@ def test_infinities_stay_where_they_are(variant: str) -> None:
     hidden = before.isinf()
     assert torch.equal(bent[hidden], before[hidden]) and bool(bent[~hidden].isfinite().all())
     assert not torch.equal(bent, before)
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_what_is_missing_stays_missing(variant: str) -> None:
+    drawn = torch.rand(64, 64).masked_fill(random(64, 64) > 1, float("nan"))
+    apply_variant(varied := drawn.clone(), structure(drawn), variant)
+    assert torch.equal(varied.isnan(), drawn.isnan()) and bool(varied[~varied.isnan()].isfinite().all())
+    assert not torch.equal(varied.nan_to_num(), drawn.nan_to_num())
+
+
+@pytest.mark.parametrize("variant", BENT)
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("shape", [(500,), (8, 100)])
+def test_sorted_is_sorted_again(variant: str, descending: bool, shape: tuple[int, ...]) -> None:
+    drawn = torch.rand(shape).sort(-1, descending=descending).values
+    apply_variant(varied := drawn.clone(), "sorted", variant)
+    steps = varied.diff(dim=-1)
+    assert bool((steps <= 0).all() if descending else (steps >= 0).all()) and not torch.equal(varied, drawn)
+    apply_variant(kept := drawn.clone(), "sorted", variant, strengths(variant)[1])
+    assert torch.equal(kept, drawn)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -271,7 +291,9 @@ def test_a_complex_zero_is_zero_in_both_parts() -> None:
     assert int((varied == 0).sum()) == 8
 
 
-def test_of_short_axes_at_the_front_two_blocks_are_faint() -> None:
+def test_of_short_axes_at_the_front_three_blocks_are_faint() -> None:
     """Such as samples and channels, over each of which somebody takes a variance."""
-    sizes = spiked(4, 3, 6, 4096).double().square().mean((-1, -2)).sqrt().flatten().sort().values
-    assert float(sizes[0]) < 1e-6 and 1e-4 < float(sizes[1]) < 0.1 < float(sizes[2])
+    varied = spiked(4, 3, 6, 4096)
+    sizes = varied.double().square().mean((-1, -2)).sqrt().flatten().sort().values
+    assert float(sizes[0]) < 1e-20 < float(sizes[1]) < 1e-6 and 1e-4 < float(sizes[2]) < 0.1 < float(sizes[3])
+    assert int((varied.square().sum((-1, -2)) == 0).sum()) == 1, "what is divided by its length, as a row of padding is"

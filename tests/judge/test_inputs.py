@@ -181,14 +181,25 @@ def test_a_form_that_changes_nothing_is_no_weaker_one() -> None:
     source = InputSource(positive, "cpu")
     source.draw("spiked")
     assert source.kinds == ["symmetric"]
-    assert [source.weaken("spiked") for _ in range(4)] == [True, True, True, False]
+    assert [source.weaken("spiked") for _ in range(5)] == [True, True, True, True, False]
 
 
 def test_one_variant_is_weakened_at_a_time_until_it_cannot() -> None:
     source = InputSource(lambda: [torch.rand(1 << 12) + 0.1], "cpu")
-    assert [source.weaken("spiked") for _ in range(5)] == [True, True, True, True, False]
+    assert [source.weaken("spiked") for _ in range(6)] == [True, True, True, True, True, False]
     assert source.weaken("offset") and not source.weaken("offset")
     assert not source.weaken("concentrated")
     assert bool((source.draw("spiked").tensors[0] >= 0).all())
     assert source.strength("heavy") == STRONGEST
     assert bool((source.draw("heavy").tensors[0] < 0).any())
+
+
+def test_tables_that_never_change_change_a_little_from_call_to_call() -> None:
+    """What was made of them could be kept otherwise."""
+    table, near = torch.arange(64 * 64.0).view(64, 64).sin(), torch.ones(64, 64, dtype=torch.bool).tril(3).triu(-3)
+    source = InputSource(lambda: [torch.randn(64, 64), table, near], "cpu")
+    drawn = [source.draw().tensors for _ in range(4)]
+    assert torch.equal(drawn[0][1], drawn[1][1]), "that it never changes is seen by the first two"
+    assert not torch.equal(drawn[2][1], drawn[3][1]) and torch.allclose(drawn[3][1], table, rtol=0.03)
+    assert int((drawn[2][2] != near).sum()) in (1, 2) and torch.equal(drawn[2][2], drawn[2][2].T)
+    assert torch.equal(table, torch.arange(64 * 64.0).view(64, 64).sin()), "the task keeps what is its own"

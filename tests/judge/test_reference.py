@@ -91,3 +91,55 @@ def test_what_is_drawn_so_small_that_it_could_be_left_out_is_as_good_as_known() 
     reference = Reference(source, "cpu", None)
     assert reference.guessable == KNOWN
     assert float(reference.random_state["mix"].abs().mean()) > 0.01
+
+
+def state_of(constructor: str, precision: str = "fp32") -> Reference:
+    source = f"""
+import copy, torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {constructor}
+
+    def forward(self, x):
+        return x
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+
+def get_init_inputs():
+    return []
+"""
+    return Reference(source, "cpu", None, precision)
+
+
+def test_what_ties_parameters_to_each_other_is_broken() -> None:
+    state = state_of("self.norm = torch.nn.utils.weight_norm(nn.Linear(32, 16))")
+    assert state.guessable == {"norm.weight_g"}
+    lengths = state.random_state["norm.weight_v"].norm(dim=1, keepdim=True)
+    assert float((state.random_state["norm.weight_g"] / lengths - 1).abs().max()) > 0.05
+
+    state = state_of("self.one = nn.Linear(32, 16); self.two = copy.deepcopy(self.one)")
+    assert state.guessable == {"two.weight", "two.bias"}
+    assert float((state.random_state["one.weight"] - state.random_state["two.weight"]).abs().max()) > 0.01
+
+    drawn = state_of("self.turn = nn.Parameter(nn.init.orthogonal_(torch.empty(32, 32)))").random_state["turn"]
+    assert float((drawn @ drawn.T - torch.eye(32)).abs().max()) > 0.05
+
+
+def test_signs_zeros_and_symmetry_of_parameters_stay() -> None:
+    state = state_of("self.p = nn.Parameter(torch.randn(9, 8).relu()); m = torch.randn(8, 8); self.s = nn.Parameter(m @ m.T)")
+    assert bool((state.random_state["p"] >= 0).all()) and bool((state.random_state["p"] == 0).any())
+    assert torch.equal(state.random_state["s"], state.random_state["s"].T)
+
+
+def test_buffers_of_zeros_or_ones_are_gains_that_may_not_be_left_out() -> None:
+    state = state_of(
+        "self.register_buffer('gain', torch.ones(8)); self.register_buffer('shift', torch.zeros(8)); "
+        "self.register_buffer('table', torch.arange(8.0)); self.register_buffer('scale', torch.tensor(1.0))"
+    )
+    assert state.guessable == {"gain", "shift"}
+    assert bool((state.random_state["gain"] > 1).all()) and bool((state.random_state["shift"] >= 0).all())
+    assert torch.equal(state.random_state["table"], torch.arange(8.0))

@@ -2,21 +2,21 @@
 
 Only values that were drawn are used, and only along the axis on which they were: an index that is out of range ends a process on a GPU. What is
 sorted, symmetric, one-hot or the same in every draw is left alone: others rest on it; but not what anybody could guess without reading it: positions,
-parts of one length, grids of equal steps, causal masks. What was distinct stays distinct.
+parts of one length, grids of equal steps, masks; nor segments, some of which become empty. What was distinct stays distinct.
 """
 
 from __future__ import annotations
 
 import torch
 
-from bottega.judge.input_variants import PIECE, Strength, looks_normalised, looks_sorted
+from bottega.judge.input_variants import FLIPPED_OF_8, PIECE, Strength, looks_normalised, looks_sorted
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 COUNTING = (torch.int64, torch.int32)
 FEW_VALUES = 64
 FEWEST_BEGINNINGS = 4
 """Of an axis in whose progression anybody would see where parts begin."""
-GUESSABLE = ("progression", "staircase")
+GUESSABLE = ("progression", "staircase", "mask", "permutation")
 LOOKED_AT = 1 << 20
 MOST_GUESSED = 1 << 24
 """Elements of a mask or a grid that are looked at whole."""
@@ -31,11 +31,14 @@ ALIKE = (LOWEST, HIGHEST, ONE, ONE)
 EXCHANGEABLE = 0.9
 """Of the largest value: columns with another maximum mean something else, and none of their values is put into this one."""
 MASKED_OF_8 = 1
+EQUAL_NEIGHBOURS = 0.5
+"""Share of a sorted list of integers that repeats the one before, if it tells to which segment each row belongs, and not where segments begin."""
 
 
 def discrete_structure(tensor: torch.Tensor) -> str:
     """`repeating`, `distinct`, `consecutive` (positions), `progression` (where parts of one length begin, a grid of equal steps), `staircase` (a mask
-    whose rows change once, as a causal one's do), `constant` (lengths that are always full, a mask of ones), or `fixed`."""
+    whose rows change once, as a causal one's do), `mask` (another table of two values), `segments` (to which each row belongs, in order), `constant`
+    (lengths that are always full, a mask of ones, zero points), or `fixed`. Whether it is the same in every draw is seen elsewhere."""
     if _could_be_guessed(tensor):
         if _is_staircase(tensor):
             return "staircase"
@@ -46,20 +49,36 @@ def discrete_structure(tensor: torch.Tensor) -> str:
     integral = not tensor.is_floating_point()
     first = tensor.reshape(-1)[0] if tensor.numel() <= LOOKED_AT else tensor.flatten()[0]
     if bool((tensor == first).all()):
-        return "constant" if integral and tensor.dtype != torch.bool and int(first) >= 1 else "fixed"
+        return "constant" if integral and tensor.dtype != torch.bool and int(first) >= 0 else "fixed"
     if tensor.shape[-1] >= SHORT and integral and tensor.dtype != torch.bool and bool((tensor.diff(dim=-1) == 1).all()):
         return "consecutive"
     if tensor.dtype in COUNTING and tensor.shape[-1] >= FEWEST_BEGINNINGS and _step(tensor) > 1:
         return "progression"
-    if looks_normalised(tensor) or looks_sorted(tensor, least=3) or _is_square_and_structured(tensor):
+    if looks_normalised(tensor):
+        return "fixed"
+    if looks_sorted(tensor, least=3):
+        return "segments" if _are_segments(tensor) else "fixed"
+    if _is_square_and_structured(tensor):
         return "fixed"
     looked_at = tensor.reshape(-1)[:LOOKED_AT]
     return "repeating" if len(torch.unique(looked_at)) < looked_at.numel() else "distinct"
 
 
+def kind_of_table(tensor: torch.Tensor) -> str:
+    """The same of a tensor that is the same in every draw: `mask`, `permutation` (numbers that are all different, in no rising order), or `fixed`,
+    since others rest on what it says."""
+    if not _could_be_guessed(tensor):
+        return "fixed"
+    if tensor.dtype in COUNTING and tensor.shape[-1] >= SHORT:
+        ordered = tensor.sort(-1).values
+        unequal = bool((ordered.diff(dim=-1) > 0).all())
+        return "permutation" if unequal and not torch.equal(ordered, tensor) else "fixed"
+    return "mask" if _is_mask(tensor) else "fixed"
+
+
 def varies_values(kind: str) -> bool:
     """Whether a kind means that values differ from draw to draw. Where they do not, the others are a table that others rest on."""
-    return kind in ("repeating", "distinct")
+    return kind in ("repeating", "distinct", "segments")
 
 
 def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Strength, *, reorder_only: bool = False) -> None:
@@ -71,8 +90,17 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
         return
     if kind in GUESSABLE:
         if strength.extreme and not reorder_only:
-            vary = _vary_progression if kind == "progression" else _vary_staircase
+            vary = {
+                "progression": _vary_progression,
+                "staircase": _vary_staircase,
+                "mask": _vary_mask,
+                "permutation": _shuffle,
+            }[kind]
             vary(tensor)
+        return
+    if kind == "segments":
+        if strength.extreme and not reorder_only:
+            _empty_segments(tensor, few=variant == "uniform")
         return
     rows = _rows_of(tensor)
     if kind == "consecutive":
@@ -86,12 +114,12 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
 
 
 def _vary_constant(tensor: torch.Tensor) -> None:
-    """Of a mask of ones an eighth becomes zero; of lengths half are shorter."""
+    """Of a mask of ones an eighth becomes zero, of zero points an eighth one; of lengths half are shorter."""
     value = int(tensor.flatten()[0])
     chance = torch.randint(0, 8, tensor.shape, device=tensor.device)
-    if value == 1:
+    if value <= 1:
         if tensor.numel() > 1:
-            tensor.masked_fill_(chance < MASKED_OF_8, 0)
+            tensor.masked_fill_(chance < MASKED_OF_8, 1 - value)
         return
     lower = torch.randint(1, value, tensor.shape, device=tensor.device).to(tensor.dtype)
     tensor.copy_(torch.where(chance < 4, lower, tensor) if tensor.numel() > 1 else lower)
@@ -132,6 +160,71 @@ def _is_staircase(tensor: torch.Tensor) -> bool:
         return False
     begins, ends = other[..., 1:] & ~other[..., :-1], ~other[..., 1:] & other[..., :-1]
     return bool(begins.any()) != bool(ends.any()) and int((begins | ends).sum(-1).max()) == 1
+
+
+def _shuffle(tensor: torch.Tensor) -> None:
+    """Each row is put in another order."""
+    order = torch.rand(tensor.shape, device=tensor.device).argsort(-1)
+    tensor.copy_(tensor.gather(-1, order))
+
+
+def _are_segments(tensor: torch.Tensor) -> bool:
+    if tensor.dim() != 1 or tensor.dtype not in COUNTING or tensor.numel() > MOST_GUESSED or tensor[0] > tensor[-1]:
+        return False
+    return float((tensor.diff() == 0).float().mean()) > EQUAL_NEIGHBOURS
+
+
+def _empty_segments(tensor: torch.Tensor, few: bool) -> None:
+    """Half of the segments, or all but the first and the last, get nothing; what they had goes to the next one."""
+    numbers = tensor.unique()
+    kept = torch.rand(numbers.shape, device=tensor.device) < (0.0 if few else 0.5)
+    kept[0] = kept[-1] = True
+    numbers = numbers[kept]
+    tensor.copy_(numbers[torch.searchsorted(numbers, tensor.contiguous())])
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether there are two values, and not one in each row and column only, as in a permutation."""
+    other = tensor != tensor.flatten()[0]
+    values = tensor[other]
+    if not values.numel() or not bool((values == values[0]).all()):
+        return False
+    rare = other if 2 * values.numel() <= tensor.numel() else ~other
+    return not any(bool((rare.sum(axis) <= 1).all()) for axis in range(-min(2, tensor.dim()), 0))
+
+
+def _vary_mask(tensor: torch.Tensor) -> None:
+    """An eighth of its places change. It stays symmetric where it is, and no row or column comes to be all of one value."""
+    first = tensor.flatten()[0]
+    other = tensor != first
+    second = tensor[other][0]
+    change = torch.randint(0, 8, tensor.shape, device=tensor.device) < FLIPPED_OF_8
+    if tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2] and torch.equal(tensor, tensor.mT):
+        change = change.triu() | change.triu().mT
+    flipped = other ^ change
+    for axis in range(-min(2, tensor.dim()), 0):
+        uniform = flipped.all(axis, keepdim=True) | ~flipped.any(axis, keepdim=True)
+        flipped = torch.where(uniform, other, flipped)
+    tensor.copy_(torch.where(flipped, second, first))
+
+
+def flip_one_place(tensor: torch.Tensor) -> None:
+    """Of a mask; with its mirror image where it is symmetric. Not where a row or column would come to be all of one value."""
+    values = tensor.unique()
+    place = tuple(int(torch.randint(0, size, ())) for size in tensor.shape)
+    lines = []
+    for axis in range(max(0, tensor.dim() - 2), tensor.dim()):
+        line = tensor.movedim(axis, -1)
+        for number in (*place[:axis], *place[axis + 1 :]):
+            line = line[number]
+        lines.append(line)
+    if len(values) != 2 or any(int((line == tensor[place]).sum()) < 2 for line in lines):
+        return
+    mirrored = tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2] and torch.equal(tensor, tensor.mT)
+    flipped = values[0] if bool(tensor[place] == values[1]) else values[1]
+    tensor[place] = flipped
+    if mirrored:
+        tensor[(*place[:-2], place[-1], place[-2])] = flipped
 
 
 def _vary_staircase(tensor: torch.Tensor) -> None:

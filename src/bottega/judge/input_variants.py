@@ -1,7 +1,7 @@
 """Variants of inputs: other values of the same structure, on which what a candidate leaves out shows.
 
-Zeros stay zero, infinities stay where they are, symmetric stays symmetric, and probabilities are probabilities again; one-hot and sorted tensors
-are left alone. Integers have a variant of their own (`discrete_variants`). Complex numbers are varied part by part.
+Zeros stay zero, infinities and NaN stay where they are, symmetric stays symmetric, sorted is sorted again, and probabilities are probabilities
+again; one-hot tensors are left alone. Integers have a variant of their own (`discrete_variants`). Complex numbers are varied part by part.
 A tensor of one value (unit gains, a mask that hides nothing) gets others: what it makes idle could be left out. No two elements become equal
 where they were not, but for zeros that share no row and no column: the order of equal elements is nobody's contract.
 """
@@ -29,13 +29,17 @@ GIANT_SIZE, LARGEST_FACTOR = 128.0, 512.0
 """What giants come to, whatever the inputs' own size: fp32 has no exponential of 89. And how many times as large as they were at most."""
 LONG_AXIS, SLICED_AXIS = 32, 8
 """Sizes from which on an axis has an end that could be forgotten, and slices that can be spared."""
-FAINT = 2.0**-9, 2.0**-36
+FAINT, FAINTEST = (2.0**-9, 2.0**-36), 2.0**-90
 """Of one slice of each axis each: near what is usually added to a variance, and far below. Its cube is no subnormal number, which would take some
-processors longer."""
+processors longer; of the faintest the square is zero, as of a row of padding."""
+NEXT_TO_NOTHING = 2.0**-40
+"""What is no longer made smaller."""
 FAINT_HALF = 2.0**-7, 2.0**-9
 """The same in fp16, which has nothing below 2**-24."""
 ZEROS, LEAST_WITH_A_ZERO = 8, 8
 """At most, and the elements that a tensor has where there are any."""
+LOOSENED = 0.02
+"""By so much of its size, at most, an element of a table is changed in every call: more than what bf16 is allowed to be off by."""
 GIANTS_AT_ENDS = 16
 """At the end of an axis of 1,024, however few lines there are; of shorter ones less, since they have fewer elements to be seen beside them."""
 CARRIERS, CARRIERS_AT_ENDS, NEAR_THE_END = 256, 16, 16
@@ -54,6 +58,10 @@ class Strength:
     """Zeros, faint slices, giants, and other values for constants."""
     enlarged: bool = True
     """Without, no element becomes larger: a task whose inputs are shares, or sines, has no answer to larger ones, and has one to zeros."""
+    faintest: bool = True
+    """A slice of each axis is next to nothing: a task that divides by its length has no answer."""
+    ordered: bool = True
+    """Sorted tensors are varied too: a task may have no answer to other times, or other steps of a schedule."""
 
 
 STRONGEST = Strength()
@@ -62,18 +70,24 @@ SHRUNK = ("free", "sparse", "masked", "normalised")
 
 
 def strengths(variant: str) -> tuple[Strength, ...]:
-    """What is tried of a variant, one after the other, until the reference has an accurate answer. Signs matter more than extremes."""
-    if variant == "concentrated":
-        return (STRONGEST,)
-    if variant in ("offset", *OF_INTEGERS):
+    """What is tried of a variant, one after the other, until the reference has an accurate answer. Signs matter more than extremes, and what is
+    not sorted more than what is."""
+    if variant in OF_INTEGERS:
         return STRONGEST, Strength(extreme=False)
-    weaker = STRONGEST, Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)
-    return (*weaker, Strength(signed=False, enlarged=False)) if variant == "spiked" else weaker
+    weaker: list[Strength] = []
+    if variant == "offset":
+        weaker = [Strength(extreme=False)]
+    elif variant != "concentrated":
+        weaker = [Strength(extreme=False), Strength(signed=False), Strength(signed=False, extreme=False)]
+    if variant == "spiked":
+        weaker = [Strength(faintest=False), *(replace(each, faintest=False) for each in weaker)]
+        weaker.append(Strength(signed=False, enlarged=False, faintest=False))
+    return (STRONGEST, *(replace(each, ordered=False) for each in (STRONGEST, *weaker)))
 
 
 def structure(tensor: torch.Tensor) -> str:
-    """`free`, `sparse` (zeros mean something), `masked` (so do infinities), `symmetric`, `normalised` (probabilities), `constant` (one value), or
-    `fixed` (its values are not ours to change)."""
+    """`free`, `sparse` (zeros mean something), `masked` (so do infinities or NaN), `symmetric`, `sorted`, `normalised` (probabilities), `constant`
+    (one value), or `fixed` (its values are not ours to change)."""
     if tensor.dtype == torch.bool:
         return "constant" if tensor.numel() and bool(tensor.all()) == bool(tensor.any()) else "fixed"
     if tensor.is_complex():
@@ -83,7 +97,7 @@ def structure(tensor: torch.Tensor) -> str:
     head = flat(tensor)[: 1 << 20].float()
     finite = head.isfinite()
     if not bool(finite.all()):
-        if tensor.numel() > MOST_MASKED or tensor.dtype.itemsize == 1 or bool(head.isnan().any()):
+        if tensor.numel() > MOST_MASKED or tensor.dtype.itemsize == 1:
             return "fixed"
         return "fixed" if _has_few_values(head[finite], FEW_VALUES[1]) or looks_sorted(tensor) or _mirrors(tensor) else "masked"
     if bool((head == head[0]).all()):
@@ -93,7 +107,7 @@ def structure(tensor: torch.Tensor) -> str:
     if looks_normalised(tensor):
         return "normalised" if tensor.dtype.itemsize > 1 and not _mirrors(tensor) else "fixed"
     if looks_sorted(tensor):
-        return "fixed"
+        return "sorted" if tensor.dtype.itemsize > 1 else "fixed"
     if _mirrors(tensor):
         return "symmetric" if tensor.dtype.itemsize > 1 else "fixed"
     return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
@@ -117,9 +131,16 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
             _vary_symmetric(tensor, "mixed" if variant in ("offset", "concentrated") else variant, wide, strength.signed)
         return
     if kind == "masked":
-        above, below = tensor == torch.inf, tensor == -torch.inf
-        apply_variant(tensor.masked_fill_(above | below, 0.0), "free", variant, strength)
-        tensor.masked_fill_(above, torch.inf).masked_fill_(below, -torch.inf)
+        above, below, missing = tensor == torch.inf, tensor == -torch.inf, tensor.isnan()
+        apply_variant(tensor.masked_fill_(above | below | missing, 0.0), "free", variant, strength)
+        tensor.masked_fill_(above, torch.inf).masked_fill_(below, -torch.inf).masked_fill_(missing, torch.nan)
+        return
+    if kind == "sorted":
+        if strength.ordered and strength.enlarged:
+            falling = bool(tensor[..., 0].sum() > tensor[..., -1].sum())
+            apply_variant(tensor, "free", variant, replace(strength, extreme=False))  # zeros would be equal
+            for rows in _in_pieces(tensor) if tensor.dim() > 1 else (tensor,):
+                rows.copy_(rows.sort(-1, descending=falling).values)
         return
     if kind == "normalised":
         if variant == "concentrated":  # which has no weaker form, and a logarithm no answer to zeros
@@ -142,8 +163,15 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
     if variant == "spiked" and strength.extreme:
         if strength.enlarged:
             _vary_ends(tensor, spread, giant)
-        _make_faint(tensor)
+        _make_faint(tensor, strength.faintest)
         _put_zeros(whole)  # of a complex number both parts
+
+
+def loosen(tensor: torch.Tensor) -> None:
+    """Change every element a little, and none to zero or its sign."""
+    for piece in flat(torch.view_as_real(tensor) if tensor.is_complex() else tensor).split(PIECE):
+        if piece.dtype.itemsize > 1:
+            piece.mul_(torch.rand(piece.shape, device=piece.device).mul_(2 * LOOSENED).add_(1 - LOOSENED))
 
 
 def _vary_constant(tensor: torch.Tensor, wide: torch.dtype) -> None:
@@ -207,24 +235,25 @@ def _vary_ends(tensor: torch.Tensor, spread: float, giant: float) -> None:
             piece.copy_(_fitting(piece * factor.to(torch.promote_types(piece.dtype, torch.float32)), piece.dtype))
 
 
-def _make_faint(tensor: torch.Tensor) -> None:
-    """Of every axis one slice near what is usually added to a variance, and one far below. Short axes at the front, as of four samples of three
-    channels, count as one."""
+def _make_faint(tensor: torch.Tensor, faintest: bool) -> None:
+    """Of every axis one slice near what is usually added to a variance, one far below, and one next to nothing. Short axes at the front, as of four
+    samples of three channels, count as one."""
+    factors = FAINT_HALF if tensor.dtype == torch.float16 else (*FAINT, FAINTEST) if faintest else FAINT
     blocks: list[tuple[int, ...]] = [()]
     for size in takewhile(lambda size: size < SLICED_AXIS, tensor.shape[:-1]):
         blocks = [(*block, place) for block in blocks for place in range(size)]
         if len(blocks) >= SLICED_AXIS:
-            _make_slices_faint(tensor, blocks)
+            _make_slices_faint(tensor, blocks, factors)
             break
     for axis, size in enumerate(tensor.shape):
         if size >= SLICED_AXIS:
-            _make_slices_faint(tensor.movedim(axis, 0), range(size))
+            _make_slices_faint(tensor.movedim(axis, 0), range(size), factors)
 
 
-def _make_slices_faint(tensor: torch.Tensor, places: Sequence[int | tuple[int, ...]]) -> None:
-    chosen = secrets.SystemRandom().sample(places, 2)
-    for place, factor in zip(chosen, FAINT_HALF if tensor.dtype == torch.float16 else FAINT):
-        tensor[place].mul_(factor)
+def _make_slices_faint(tensor: torch.Tensor, places: Sequence[int | tuple[int, ...]], factors: Sequence[float]) -> None:
+    for place, factor in zip(secrets.SystemRandom().sample(places, len(factors)), factors):
+        view = tensor[place]
+        view.copy_(torch.where(view.abs() < NEXT_TO_NOTHING, view, view * factor))  # where slices cross there would be zeros
 
 
 def _put_zeros(tensor: torch.Tensor) -> None:

@@ -10,14 +10,22 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from bottega.core.arguments import read_arguments
-from bottega.judge.discrete_variants import GUESSABLE, INTEGERS, apply_discrete, discrete_structure, varies_values
-from bottega.judge.input_variants import PIECE, SHRUNK, Strength, apply_variant, strengths, structure
+from bottega.judge.discrete_variants import (
+    GUESSABLE,
+    INTEGERS,
+    apply_discrete,
+    discrete_structure,
+    flip_one_place,
+    kind_of_table,
+    varies_values,
+)
+from bottega.judge.input_variants import PIECE, SHRUNK, Strength, apply_variant, loosen, strengths, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import (
     TensorSpec,
@@ -73,18 +81,27 @@ class InputSource:
         self.discrete: list[str] | None = None
         """What the integers, booleans and few-valued inputs are like (`discrete_variants`)."""
         self._first_digests: list[Any] | None = None
+        self._tables: dict[int, str] = {}
+        """Inputs that are the same in every draw, with what they are like: a little of them changes from call to call, so that what was made of them
+        cannot be kept."""
         self._reorder_only: bool | None = None
         self._weakened: dict[str, int] = {}
         """By variant, how many of the strengths the reference had no accurate answer to."""
 
     def weaken(self, variant: str) -> bool:
         """Have a variant go less far from now on. False where it cannot, and is left as it is."""
-        tried = self._weakened.get(variant, 0)
-        if tried + 1 >= len(strengths(variant)):
+        tried, forms = self._weakened.get(variant, 0) + 1, strengths(variant)
+        if (
+            tried < len(forms)
+            and "sorted" not in (self.kinds or ())
+            and forms[tried] == replace(forms[tried - 1], ordered=False)
+        ):
+            tried += 1  # the same once more
+        if tried >= len(forms):
             return False
-        if not strengths(variant)[tried + 1].enlarged and not set(self.kinds or SHRUNK) & set(SHRUNK):
+        if not forms[tried].enlarged and not set(self.kinds or SHRUNK) & set(SHRUNK):
             return False  # it would be the plain one by another name
-        self._weakened[variant] = tried + 1
+        self._weakened[variant] = tried
         return True
 
     @property
@@ -109,6 +126,7 @@ class InputSource:
         del tensors
         if take_in is not None:
             take_in(drawn)
+        self._refresh_tables(drawn)
         if self.discrete is None:
             self._look_for_discrete(drawn)
         if variant in OF_INTEGERS:
@@ -121,15 +139,20 @@ class InputSource:
         return drawn
 
     def _look_for_discrete(self, drawn: InputSet) -> None:
-        """From two draws: what is the same in both is a table, which others rest on, unless it is one value or counts up."""
+        """From two draws: what is the same in both is a table, which others rest on, unless anybody could guess it. To which segment each row belongs
+        must be the only thing that tells so."""
         kinds = [discrete_structure(tensor) for tensor in drawn.tensors]
-        digests = [digest(tensor) if kind != "fixed" else None for tensor, kind in zip(drawn.tensors, kinds)]
+        digests = [digest(tensor) for tensor in drawn.tensors]
         before, self._first_digests = self._first_digests, digests
         if before is None:
             return
-        self.discrete = [
-            kind if varies_values(kind) == (one != two) else "fixed" for kind, one, two in zip(kinds, before, digests)
-        ]
+        self.discrete = []
+        for seen, tensor, one, two in zip(kinds, drawn.tensors, before, digests):
+            is_table = one == two and (varies_values(seen) or seen == "fixed")
+            kind = kind_of_table(tensor) if is_table else seen
+            self.discrete.append(kind if varies_values(kind) == (one != two) else "fixed")
+        if sum(tensor.dtype in INTEGERS and tensor.dtype != torch.bool for tensor in drawn.tensors) > 1:
+            self.discrete = ["fixed" if kind == "segments" else kind for kind in self.discrete]
         tables = [
             place
             for place, (tensor, kind) in enumerate(zip(drawn.tensors, self.discrete))
@@ -137,6 +160,15 @@ class InputSource:
         ]
         if len(tables) > 1:  # one may tell of the other: where parts begin, and to which part each row belongs
             self.discrete = ["fixed" if kind in GUESSABLE else kind for kind in self.discrete]
+        for place, (tensor, kind, one, two) in enumerate(zip(drawn.tensors, self.discrete, before, digests)):
+            like = kind if tensor.dtype == torch.bool or kind == "mask" else structure(tensor)
+            if one == two and like in ("mask", "free", "sparse"):
+                self._tables[place] = like
+
+    def _refresh_tables(self, drawn: InputSet) -> None:
+        for place in _to_be_varied(drawn, [self._tables.get(place, "fixed") for place in range(len(drawn.tensors))]):
+            refresh = flip_one_place if self._tables[place] == "mask" else loosen
+            refresh(drawn.tensors[place])
 
     def _vary_discrete(self, drawn: InputSet) -> None:
         kinds, strength = self.discrete or [], self.strength(drawn.variant)

@@ -24,6 +24,11 @@ FAINT, FELT = 0.1, 0.2
 and what it gets then."""
 RUNNING = ("running_mean", "running_var")
 """Statistics that a norm layer computes with in evaluation mode: constants as built, like unit gains and zero biases."""
+LOOSENED = 0.2
+"""By so much of its size, at most, an entry of a parameter is changed: the lengths of its rows are no longer a gain beside it, a copy of it no
+longer equals it, an orthogonal one has another inverse. Signs and zeros stay."""
+HEAD = 16
+"""Elements by which a copy of a parameter is looked for."""
 
 
 class Reference:
@@ -45,10 +50,11 @@ class Reference:
         self.seeded_state = state_of(self.build(self.seed))
         other = self.build(secrets.randbits(62))
         self.inputs = InputSource(module.get_inputs, device, other.forward)
-        self.guessable = guessable(self.seeded_state, state_of(other), other)
+        known = guessable(self.seeded_state, state_of(other), other)
+        self.guessable = known | follows_from_others(other)
         """Parameters whose first values are no secret. A candidate that does not take ours could leave out what they make idle."""
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
-        self.random_state = randomised(other, self.guessable, coarse=precision in ("bf16", "fp16"))
+        self.random_state = randomised(other, known, coarse=precision in ("bf16", "fp16"))
 
     def build(self, seed: int | None = None) -> torch.nn.Module:
         """A fresh model on the host, as its class builds it, with arguments of its own. Never a copy: a closure that was made in `__init__`
@@ -91,17 +97,45 @@ class Reference:
 
 def guessable(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor], model: torch.nn.Module) -> frozenset[str]:
     """Names of parameters and running statistics that have the same values whatever the seed, or nearly: zeros, ones, identities, tables, and
-    what is drawn so small that a candidate could leave it out."""
+    what is drawn so small that a candidate could leave it out. And of buffers that are zeros or ones, as gains of a frozen norm layer are."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     return frozenset(
         name
         for name, value in one.items()
-        if (name in parameters or name.endswith(RUNNING))
+        if (name in parameters or name.endswith(RUNNING) or _is_idle(value))
         and value.is_floating_point()
         and value.numel()
         and name in two
         and _nearly_equal(value, two[name])
     )
+
+
+def follows_from_others(model: torch.nn.Module) -> frozenset[str]:
+    """Names of parameters that tell nothing new as built: copies of others, and gains that are the lengths of another's rows (weight norm)."""
+    own = {
+        name: value.detach()
+        for name, value in model.named_parameters()
+        if value.is_floating_point() and value.layout is torch.strided and value.dtype.itemsize > 1 and value.numel() > 1
+    }
+    found: set[str] = set()
+    heads: dict[tuple[object, ...], torch.Tensor] = {}
+    for name, value in own.items():
+        other = heads.setdefault((value.shape, value.dtype, *value.flatten()[:HEAD].tolist()), value)
+        if other is not value and torch.equal(other, value):
+            found.add(name)
+    for rows in own.values():
+        if rows.dim() > 1 and rows.numel() > rows.shape[0] > 1:
+            gains = {name: gain for name, gain in own.items() if gain.numel() == rows.shape[0] and gain.dtype == rows.dtype}
+            lengths = rows.flatten(1).norm(dim=1) if gains else rows
+            found |= {name for name, gain in gains.items() if torch.allclose(gain.flatten(), lengths)}
+    return frozenset(found)
+
+
+def _is_idle(value: torch.Tensor) -> bool:
+    """Zeros or ones, and more than one of them: a single number is mostly part of the definition."""
+    if not value.is_floating_point() or value.layout is not torch.strided or value.numel() < 2 or value.dtype.itemsize == 1:
+        return False
+    return bool((value == 0).all()) or bool((value == 1).all())
 
 
 def _nearly_equal(one: torch.Tensor, two: torch.Tensor) -> bool:
@@ -114,9 +148,9 @@ def _nearly_equal(one: torch.Tensor, two: torch.Tensor) -> bool:
 
 
 def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = False) -> dict[str, torch.Tensor]:
-    """The model's state with what anybody knows of it made random, so that zero biases, unit gains and identities cannot be assumed; and faint
-    biases made larger in a lower precision, of the parameters or allowed (`coarse`), so that they cannot be left out. Names that share one
-    tensor get one value."""
+    """The model's state with what anybody knows of it made random, so that zero biases, unit gains and identities cannot be assumed; the rest a
+    little different, so that nothing follows from it; and faint biases made larger in a lower precision, of the parameters or allowed (`coarse`), so
+    that they cannot be left out. Names that share one tensor get one value."""
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     state: dict[str, torch.Tensor] = {}
     done: dict[tuple[int, ...], torch.Tensor] = {}
@@ -127,12 +161,25 @@ def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = Fal
             state[name] = done[key].clone()
             continue
         mine = value.detach().clone()
-        if name in known:
+        if name in known and name not in parameters and not name.endswith(RUNNING):
+            mine.add_(torch.rand(mine.shape), alpha=LOOSENED)  # never below zero: it may be under a root
+        elif name in known:
             _randomise_values(name, mine)
-        elif strided and name in parameters and (value.dtype.itemsize == 2 or (coarse and value.dtype.itemsize > 2)):
-            _make_felt(mine)
+        elif strided and name in parameters:
+            _loosen(mine)
+            if value.dtype.itemsize == 2 or (coarse and value.dtype.itemsize > 2):
+                _make_felt(mine)
         state[name] = done[key] = mine
     return state
+
+
+def _loosen(value: torch.Tensor) -> None:
+    """Break what ties the entries of a parameter to each other, or to other parameters. Not of symmetric matrices: they may have to be positive."""
+    if not (value.is_floating_point() or value.is_complex()) or value.dtype.itemsize == 1:
+        return
+    if value.dim() > 1 and value.shape[-1] == value.shape[-2] and torch.equal(value, value.mT):
+        return
+    value.mul_(torch.rand(value.shape).mul_(2 * LOOSENED).add_(1 - LOOSENED))
 
 
 def _make_felt(value: torch.Tensor) -> None:

@@ -31,13 +31,16 @@ from bottega.judge.tensor_transport import flat
 from bottega.judge.trials import (
     OUTPUT_NOT_OWNED,
     OUTPUT_REUSED,
+    ROUNDED_TRUTH,
     OutputPair,
+    Unseen,
     call_violations,
     matched_outputs,
     may_keep,
     may_overwrite,
     no_more_wrong,
     pair_outputs,
+    rows_of,
 )
 from bottega.judge.worker_link import RunnerFailed
 
@@ -105,7 +108,7 @@ def run_rounds(
     crowd = Crowd(runners.values()) if candidate.device == "cpu" else None
     seconds = settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
     ending = _Ending(settings, seconds, fewest, begun, options.deadline)
-    sure = secrets.randbelow(fewest)
+    sure, audited = secrets.randbelow(fewest), secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
@@ -130,9 +133,10 @@ def run_rounds(
             previous = name
         sampled = most_sampled(candidate.device, settings.quick)
         with options.paused():
-            problem = inspect_outputs(
-                oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled
-            )
+            whole = number >= audited and (inputs.variant == "spiked" or "spiked" not in accepted)
+            audited = most if whole else audited
+            off = accepted[inputs.variant]
+            problem = inspect_outputs(oracle, result, baselines, candidate, records, inputs, off, options, sampled, whole)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
@@ -356,6 +360,22 @@ def _wrong_by_the_oracle(
         return True
 
 
+def _unseen_problem(oracle: Oracle, held: list[OutputPair], inputs: InputSet, options: CallOptions) -> str:
+    """What is else seen in trials only: otherwise it could be left out once they are over."""
+    held = held[: len(held) - len(options.mutates)]
+    seen = [Unseen(each.want.shape) for each in held]
+    try:
+        for piece in oracle.truth(inputs, options.state, [each.want for each in held]):
+            for each, truth, unseen in zip(held, piece.outputs, seen):
+                got, want = rows_of(each.got, piece.rows), rows_of(each.want, piece.rows)
+                unseen.feed_all(got, want, truth, piece.rows.start or 0)
+    except torch.OutOfMemoryError:
+        return ""
+    rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
+    problems = (unseen.problem(each.comparison(options.precision, rounding)) for each, unseen in zip(held, seen))
+    return next((f"of {each.place} {why}" for each, why in zip(held, problems) if why), "")
+
+
 def inspect_outputs(
     oracle: Oracle,
     result: Rounds,
@@ -366,8 +386,9 @@ def inspect_outputs(
     rounding: list[tuple[float, float]],
     options: CallOptions,
     sampled: int,
+    whole: bool = False,
 ) -> str:
-    """Compare the timed outputs of the candidate with those of a baseline on the same inputs."""
+    """Compare the timed outputs of the candidate with those of a baseline on the same inputs; the `whole` with the truth too."""
     name, baseline = next(iter(baselines.items()))
     mine, theirs = records["candidate"], records[name]
     result.violations += [v for v in call_violations(candidate, mine, inputs, options) if v not in result.violations]
@@ -391,4 +412,4 @@ def inspect_outputs(
             known_place = whole and each.want.is_contiguous()
             at = index_text(comparison.worst_at, tuple(each.want.shape)) if known_place else "a sampled place"
             return f"{each.place} is wrong at {at}: expected {expected:.8g}, got {received:.8g}"
-    return ""
+    return _unseen_problem(oracle, held, inputs, options) if whole else ""

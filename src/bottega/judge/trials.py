@@ -13,6 +13,7 @@ import torch
 from bottega.core.foreign_text import shown, words_of
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
+from bottega.judge.faint_slices import FaintSlices
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.oracle import Oracle
@@ -37,6 +38,7 @@ from bottega.judge.tensor_transport import (
     same_shape,
 )
 from bottega.judge.tolerance import tolerance
+from bottega.judge.typical_error import TypicalError
 from bottega.judge.worker_link import RunnerFailed
 
 CHANCE = 4.0
@@ -250,6 +252,7 @@ def _against_truth(
     are not finite on plain inputs, such as those behind a mask; a variant that has no more of them can be used."""
     outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
     comparisons: list[OutputComparison] = []
+    seen = [Unseen(each.want.shape) for each in held]
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
     lost: list[torch.Tensor] = []
@@ -260,19 +263,26 @@ def _against_truth(
             rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
             comparisons = [each.comparison(options.precision, rounding) for each in held]
             samples = truths
-        _feed(comparisons, held, truths, piece.rows)
+        for each, truth, comparison, unseen in zip(held, truths, comparisons, seen):
+            got, want = rows_of(each.got, piece.rows), rows_of(each.want, piece.rows)
+            comparison.feed_all(got, want, truth)
+            unseen.feed_all(got, want, truth, piece.rows.start or 0)
         if trial.variant != "plain":
             nonfinite += [nonfinite_elements(truth, counted=usual > 0) for truth in truths]
-            lost += [nonfinite_elements(_rows(each.want, piece.rows), counted=True) for each in held]
+            lost += [nonfinite_elements(rows_of(each.want, piece.rows), counted=True) for each in held]
         del piece, truths  # or else there would be two pieces while the next one is computed
     overflows = trial.variant != "plain" and _overflows(nonfinite, lost, usual, sum(each.want.numel() for each in held))
     if trial.variant != "plain" and (overflows or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"
         return
-    for place, (each, comparison, sample) in enumerate(zip(held, comparisons, samples)):
+    for place, (each, comparison, sample, unseen) in enumerate(zip(held, comparisons, samples, seen)):
         trial.errors.append(comparison.to_json())
-        if comparison.problem and not trial.problem and not no_more_wrong(comparison, held, place, oracle, inputs, options):
+        if trial.problem:
+            continue
+        if comparison.problem and not no_more_wrong(comparison, held, place, oracle, inputs, options):
             trial.problem, trial.precision_suspect = _explain(each, comparison, sample)
+        elif why := unseen.problem(comparison):
+            trial.problem, trial.precision_suspect = f"of {each.place} {why}", "lower precision" in why
 
 
 def no_more_wrong(
@@ -293,7 +303,7 @@ def no_more_wrong(
         return False
     wrong, each = WrongElements(least.element), held[place]
     for piece in oracle.truth(inputs, options.state, outputs):
-        wrong.feed_all(_rows(each.got, piece.rows), _rows(each.want, piece.rows), piece.outputs[place])
+        wrong.feed_all(rows_of(each.got, piece.rows), rows_of(each.want, piece.rows), piece.outputs[place])
     return wrong.alike
 
 
@@ -305,13 +315,24 @@ def _overflows(truths: list[torch.Tensor], references: list[torch.Tensor], usual
     return bool(strange > usual + CHANCE * math.sqrt(usual) or lost > strange + elements * UNSEEN)
 
 
-def _feed(comparisons: list[OutputComparison], held: list[OutputPair], truths: list[torch.Tensor], rows: slice) -> None:
-    """Compare one piece."""
-    for each, truth, comparison in zip(held, truths, comparisons):
-        comparison.feed_all(_rows(each.got, rows), _rows(each.want, rows), truth)
+class Unseen:
+    """What a comparison of the whole output does not show."""
+
+    def __init__(self, shape: torch.Size):
+        self.slices, self.typical = FaintSlices(shape), TypicalError()
+
+    def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, first: int) -> None:
+        self.slices.feed_all(got, reference, truth, first)
+        self.typical.feed_all(got, reference, truth)
+
+    def problem(self, comparison: OutputComparison) -> str:
+        if comparison.exact or comparison.rounding is not None:
+            return ""
+        scale, limit = comparison.scale, comparison.limit
+        return self.slices.problem(scale, limit) or self.typical.problem(scale, limit)
 
 
-def _rows(tensor: torch.Tensor, rows: slice) -> torch.Tensor:
+def rows_of(tensor: torch.Tensor, rows: slice) -> torch.Tensor:
     return tensor[rows] if tensor.dim() else tensor
 
 
