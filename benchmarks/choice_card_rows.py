@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from choice_cards import ChoiceCard, Range, advised_gain, answer_with
-from choice_places import Place, places_of
+from choice_places import ChoicePlace, places_of
 from choice_sweep import SURE, Row
 from choice_tasks import SweepTask
 
@@ -54,7 +54,7 @@ class Known:
 
     task: SweepTask
     row: Row
-    places: Mapping[str, Place]
+    places: Mapping[str, ChoicePlace]
     right: tuple[ChoiceCard, ...]
     """Of its winner, where that surely beat the rule by choices alone and all its places have sizes; one for each place."""
 
@@ -77,7 +77,7 @@ class Known:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """Place and label of all that ran."""
+        """ChoicePlace and label of all that ran."""
         tried = [(one["place"], one["label"]) for one in self.row["variants"] if one["ms"]]
         return [one for one in tried if one[0] in self.places]
 
@@ -91,7 +91,7 @@ def known(task: SweepTask, row: Row) -> Known:
     return Known(task, row, places, tuple(right))
 
 
-def sizes_told(place: Place) -> tuple[str, ...]:
+def sizes_told(place: ChoicePlace) -> tuple[str, ...]:
     """Those that a prompt's shapes show, of which conditions are made."""
     for names in (("columns", "depth"), ("channels",), ("columns",)):
         if all(name in place.sizes for name in names):
@@ -105,7 +105,7 @@ def around(size: int, chance: random.Random, widest: int) -> Range:
     return 1 << max(0, power - chance.randint(0, widest)), (2 << (power + chance.randint(0, widest))) - 1
 
 
-def _card(task: SweepTask, place: Place, label: str, device: str, chance: random.Random, widest: int) -> ChoiceCard:
+def _card(task: SweepTask, place: ChoicePlace, label: str, device: str, chance: random.Random, widest: int) -> ChoiceCard:
     ranges = {name: around(place.sizes[name], chance, widest) for name in sizes_told(place)}
     tags = (task.family.split(" ")[-1], *task.operators)
     return ChoiceCard(device, (place.function,), (task.dtype,), ranges, label, tags)

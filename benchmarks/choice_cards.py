@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from choice_places import STRIDED, Place
+from choice_places import STRIDED, ChoicePlace
 from choice_sweep import Row, geometric_mean
 from choice_tasks import FUSED, SweepTask
 
@@ -50,7 +50,7 @@ class ChoiceCard:
         ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
         return cls(data["device"], tuple(data["functions"]), tuple(data["dtypes"]), ranges, data["choice"], tuple(data["tags"]))
 
-    def holds(self, place: Place, dtype: str, device: str) -> bool:
+    def holds(self, place: ChoicePlace, dtype: str, device: str) -> bool:
         within = all(low <= place.sizes.get(size, -1) <= high for size, (low, high) in self.ranges.items())
         return within and place.function in self.functions and dtype in self.dtypes and device == self.device
 
@@ -120,7 +120,7 @@ class ChoiceCard:
         )  # fmt: skip
 
 
-def answer_with(task: SweepTask, places: Mapping[str, Place], cards: Sequence[ChoiceCard], device: str) -> str:
+def answer_with(task: SweepTask, places: Mapping[str, ChoicePlace], cards: Sequence[ChoiceCard], device: str) -> str:
     """The rule's answer with the choices of the cards that hold, the first of a place; others are not followed."""
     changes: dict[str, AnswerChange] = {}
     for card in cards:
@@ -131,7 +131,7 @@ def answer_with(task: SweepTask, places: Mapping[str, Place], cards: Sequence[Ch
     return changed(task.answer, changes.values())
 
 
-def advised_gain(row: Row, places: Mapping[str, Place], card: ChoiceCard) -> float | None:
+def advised_gain(row: Row, places: Mapping[str, ChoicePlace], card: ChoiceCard) -> float | None:
     """Over the rule, of the sweep's variant that a card advises, at all places of its function; None where there is none. A wrong one counts as the
     rule's."""
     found = [

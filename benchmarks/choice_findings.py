@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 from choice_cards import ChoiceCard
 from choice_distil import is_held_out
-from choice_places import Place, fused_place, places_of
+from choice_places import ChoicePlace, fused_place, places_of
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import DTYPES, FUSED
 
@@ -48,7 +48,7 @@ class Measured:
 
     task: str
     part: str
-    place: Place
+    place: ChoicePlace
     dtype: str
     choice: str
     name: str
@@ -75,7 +75,7 @@ class Finding:
     gains: dict[str, dict[str, float]]
     """By the part, of each of its tasks."""
 
-    def covers(self, place: Place, dtype: str) -> bool:
+    def covers(self, place: ChoicePlace, dtype: str) -> bool:
         within = not self.size or self.low <= place.sizes.get(self.size, -1) <= self.high
         return within and place.function in self.functions and dtype in self.dtypes
 
@@ -112,7 +112,7 @@ def part_of(row: Row) -> str:
     return CHOOSING if int(hashlib.sha256(key.encode()).hexdigest(), 16) % 2 else CONFIRMING
 
 
-def measurements(known: Mapping[str, Mapping[str, Place]], rows: Iterable[Row]) -> Iterator[Measured]:
+def measurements(known: Mapping[str, Mapping[str, ChoicePlace]], rows: Iterable[Row]) -> Iterator[Measured]:
     """`known`: by task, its places."""
     for row in rows:
         if not row.get("rule_ms") or not row.get("eager_ms"):

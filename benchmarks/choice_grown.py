@@ -30,7 +30,7 @@ from choice_growth import Proposal, Tried, admitted, half_of
 from choice_joint import with_card
 from choice_learning import GRADIENT, SOFTNESS, Chooser, Steps, batches, begun, gained, objective, steps_of
 from choice_options import Fold, Folder, Limit, Model
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_scores import GREEDY, SAMPLED, SET_ASIDE, print_report, score_rows, scores_file, told, write_scores
 from choice_selector import NO_CARD
 from choice_sweep import Row
@@ -49,17 +49,21 @@ def tried_of(rows: Sequence[Row], known: Mapping[str, set[int]]) -> list[Tried]:
         for option in sorted(known[row["task"]] - {0}):
             place = row["places"][option]
             if place["sizes"]:
-                at = Place(place["change"], place["function"], place["sizes"])
-                found.append(Tried(row["task"], at, row["dtype"], place["choice"], row["gains"][option]))
+                found.append(Tried(row["task"], place_of(place), row["dtype"], place["choice"], row["gains"][option]))
     return found
 
 
 def advised(row: Row, card: ChoiceCard) -> list[int]:
     """Options that follow a card where it holds."""
     return [
-        option for option, place in enumerate(row["places"])
-        if place and place["choice"] == card.choice and card.holds(Place(place["change"], place["function"], place["sizes"]), row["dtype"], HERE)
-    ]  # fmt: skip
+        option
+        for option, place in enumerate(row["places"])
+        if place and place["choice"] == card.choice and card.holds(place_of(place), row["dtype"], HERE)
+    ]
+
+
+def place_of(row: Row) -> ChoicePlace:
+    return ChoicePlace(row["change"], row["function"], row["sizes"])
 
 
 def shown(row: Row, library: Sequence[Proposal], learning: bool) -> Row:

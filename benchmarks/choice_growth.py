@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from choice_cards import ChoiceCard
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_sweep import SURE, interval
 from choice_tasks import DTYPES, FUSED
 
@@ -31,7 +31,7 @@ class Tried:
     """One choice at one place of one task, and the log of what it gains."""
 
     task: str
-    place: Place
+    place: ChoicePlace
     dtype: str
     choice: str
     gain: float

@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 from choice_folds import FOLDS, measured, part_of
 from choice_options import Processes
-from choice_places import Place, places_of
+from choice_places import ChoicePlace, places_of
 from choice_sweep import Row, interval
 from choice_tasks import FUSED, SweepTask
 
@@ -42,7 +42,7 @@ Sweep = Annotated[Path, typer.Argument(help="The sweep's folder.")]
 
 @dataclass(frozen=True)
 class Setting:
-    place: Place | None
+    place: ChoicePlace | None
     choice: str
     gain: float
     """Over the rule's; 0 where it is wrong."""

@@ -6,24 +6,24 @@ from choice_tasks import CLASS, FUSED, SweepTask
 
 from bottega.compiler import choice_places
 from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.choice_places import STRIDED, Place
+from bottega.compiler.choice_places import STRIDED, ChoicePlace
 from bottega.compiler.workload import workload_of
 from bottega.core.workload import ATTENTION, CONVOLUTION, PRODUCT
 
-__all__ = ["STRIDED", "Place", "fused_place", "places_of"]
+__all__ = ["STRIDED", "ChoicePlace", "fused_place", "places_of"]
 HEAVY = (PRODUCT, CONVOLUTION, ATTENTION)
 
 
-def places_of(task: SweepTask) -> dict[str, Place]:
+def places_of(task: SweepTask) -> dict[str, ChoicePlace]:
     """By the changes' name of the place."""
     own = task.answer[task.answer.index(CLASS) :]
     return choice_places.places_of(own, (change.place for change in task.variants), recorded(task.source))
 
 
-def fused_place(task: SweepTask) -> dict[str, Place]:
+def fused_place(task: SweepTask) -> dict[str, ChoicePlace]:
     """The operation that moves most bytes. By its name in the sweep's table."""
     heavy = [one for one in workload_of(recorded(task.source)).operations if one.kind in HEAVY]
     if not heavy:
         return {}
     largest = max(heavy, key=lambda one: one.sizes["bytes"])
-    return {FUSED: Place(FUSED, f"{FUSED} of {largest.kind}", dict(largest.sizes))}
+    return {FUSED: ChoicePlace(FUSED, f"{FUSED} of {largest.kind}", dict(largest.sizes))}

@@ -43,7 +43,7 @@ from choice_learning import (
     steps_of,
 )
 from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Processes, Rates
-from choice_places import Place, fused_place, places_of
+from choice_places import ChoicePlace, fused_place, places_of
 from choice_scores import print_report, scores_file
 from choice_sweep import Row
 from choice_tasks import SweepTask
@@ -72,7 +72,7 @@ def asked(task: SweepTask, row: Row) -> Row:
     options, gains = [RULE], [0.0]
     places: list[Row | None] = [None]
     for variant in row["variants"]:
-        place = known.get(variant["place"]) or Place(variant["place"], variant["place"].split(" ")[0], {})
+        place = known.get(variant["place"]) or ChoicePlace(variant["place"], variant["place"].split(" ")[0], {})
         options.append(option_text(place, variant["label"]))
         gains.append(max(WORST, math.log(row["rule_ms"] / variant["ms"])) if variant["ms"] else WORST)
         places.append({"change": place.change, "function": place.function, "sizes": place.sizes, "choice": variant["label"]})
@@ -85,13 +85,13 @@ def asked(task: SweepTask, row: Row) -> Row:
     }
 
 
-def option_text(place: Place, choice: str) -> str:
+def option_text(place: ChoicePlace, choice: str) -> str:
     """With sizes in powers of two, as that is what decides, and what one task can tell another."""
     sizes = " ".join(f"{name} 2^{round(math.log2(max(1, size)))}" for name, size in place.sizes.items() if name != "bytes")
     return f"{place.function}{f' ({sizes})' if sizes else ''}: {choice}"
 
 
-def described(task: SweepTask, places: Mapping[str, Place]) -> str:
+def described(task: SweepTask, places: Mapping[str, ChoicePlace]) -> str:
     """The task in few words: the call graph's text is ten times as long and teaches a small model nothing that these do not."""
     kept = {change.place: [task.answer[begin:end] for begin, end, _ in change.spans] for change in task.variants}
     lines = [f"NVIDIA H200, {task.dtype}, {task.family.removeprefix('builtin ')}: {', '.join(task.operators[:MOST_OPERATORS])}"]

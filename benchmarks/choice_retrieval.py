@@ -26,7 +26,7 @@ from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard, advised_gain
 from choice_distil import ends
 from choice_findings import CHOOSING, Measured, chosen, device_of, measurements
-from choice_places import Place, fused_place, places_of
+from choice_places import ChoicePlace, fused_place, places_of
 from choice_sweep import RESULTS, Row, geometric_mean, rows_of, tasks_of
 from choice_tasks import SweepTask
 
@@ -55,7 +55,7 @@ class Measurements:
 
     task: SweepTask
     row: Row
-    places: Mapping[str, Place]
+    places: Mapping[str, ChoicePlace]
     workload: Workload
 
     def gain(self, card: ChoiceCard | None) -> float | None:

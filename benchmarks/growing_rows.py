@@ -15,7 +15,7 @@ from typing import Any
 
 from choice_card_rows import HERE, PROCESSORS, Known, chat, sizes_told, training_cases
 from choice_cards import ChoiceCard
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_sweep import Row
 
 from bottega.agents import summariser, writer
@@ -99,7 +99,7 @@ def _summaries(one: Known) -> Iterator[Row]:
         yield _row(summariser.messages(given, PROMPTS), text, "summarise", one, "summary")
 
 
-def told_card(place: Place, dtype: str, label: str, sized: bool = True) -> Skill:
+def told_card(place: ChoicePlace, dtype: str, label: str, sized: bool = True) -> Skill:
     """Of one choice, for sizes from half to four times the place's, between powers of two; its name can be read off it."""
     size = sizes_told(place)[0]
     power = place.sizes[size].bit_length() - 1

@@ -26,7 +26,7 @@ from choice_card_rows import (
 )
 from choice_cards import ChoiceCard, answer_with
 from choice_counterfactual import contrasts
-from choice_places import Place, places_of
+from choice_places import ChoicePlace, places_of
 from choice_tasks import SweepTask, built
 
 from bottega.core.skill import NOTHING_MORE, Conditions
@@ -148,7 +148,7 @@ def test_cards_of_every_kind_of_place_are_taken_by_a_library() -> None:
         ("elements", {"elements": 4096}, "block=512, warps=2"), ("rows along another axis", {"columns": 16}, "rows_of=512, warps=1"),
         ("row", {"columns": 4096}, "warps=8"), ("sweep", {"columns": 9000}, "block=2048, warps=4"), ("other", {"columns": 9}, "warps=16"),
     ):  # fmt: skip
-        place = Place(function, function, sizes)
+        place = ChoicePlace(function, function, sizes)
         card = ChoiceCard(
             HERE, (function,), ("float32",), {name: (size, size) for name, size in sizes.items()}, choice, ("softmax",)
         )

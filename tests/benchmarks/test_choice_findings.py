@@ -8,7 +8,7 @@ from pathlib import Path
 
 import choice_findings
 from choice_findings import CHOOSING, CONFIRMING, SET_ASIDE, Measured, card_line, findings
-from choice_places import Place
+from choice_places import ChoicePlace
 
 from bottega.skills.exchange import import_file, read_foreign
 from bottega.skills.library import Library
@@ -23,7 +23,7 @@ def measured(gain_of: dict[str, float], columns: tuple[int, ...], seed: int = 0)
         for number, length in enumerate(columns):
             short = gain if length < 1024 else 0.8
             over = short * chance.uniform(0.97, 1.03)
-            place = Place("row", "row", {"rows": 4096, "columns": length})
+            place = ChoicePlace("row", "row", {"rows": 4096, "columns": length})
             found.append(
                 Measured(f"{part} {number}", part, place, "float32", "warps=2", "name", (2.0, 2.0 * over), (0.98, 1.02))
             )

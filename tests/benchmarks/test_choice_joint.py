@@ -16,7 +16,7 @@ from choice_growth import Tried, admitted, half_of, proposals
 from choice_joint import JOINT, Offered, selector_loss, with_card
 from choice_learning import Chooser
 from choice_model import small_chooser
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_retrieval import BM25, CHECKED
 from choice_scores import all_scores, settled
 from choice_sweep import rows_of
@@ -90,7 +90,7 @@ def test_the_joint_arm_and_its_controls_are_scored_on_the_tasks_set_aside(
 
 
 def tried(number: int, gain: float, columns: int = 64, choice: str = FAST) -> Tried:
-    return Tried(f"{number}", Place("row", "row", {"columns": columns}), "float32", choice, gain)
+    return Tried(f"{number}", ChoicePlace("row", "row", {"columns": columns}), "float32", choice, gain)
 
 
 def test_a_card_is_admitted_by_tasks_that_did_not_propose_it() -> None:

@@ -16,7 +16,7 @@ from choice_order import (
     rows_of,
     with_shuffled_gains,
 )
-from choice_places import Place
+from choice_places import ChoicePlace
 
 from bottega.compiler.choice_gains import ChoiceGains
 
@@ -24,7 +24,7 @@ NAMES = [f"warps={number}" for number in range(6)]
 
 
 def task(number: int) -> MeasuredTask:
-    place = Place("rows", "rows", {"rows": 1024 << number % 3, "columns": 512})
+    place = ChoicePlace("rows", "rows", {"rows": 1024 << number % 3, "columns": 512})
     settings = tuple(Setting(place, name, 1.5 if name == NAMES[-1] else 0.9) for name in NAMES)
     return MeasuredTask(f"task {number}", "float32", False, f"operator{number}", settings)
 

@@ -13,7 +13,7 @@ from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard
 from choice_findings import CONFIRMING, Measured
 from choice_growth import Proposal, Tried
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
 from choice_selector import NO_CARD, SUREST, offers
 from choice_tasks import SweepTask, built
@@ -91,7 +91,7 @@ def test_a_card_for_another_device_is_not_offered(one: Measurements) -> None:
 
 def test_cards_come_of_one_half_alone() -> None:
     some = [
-        Measured(str(number), CONFIRMING, Place("row", "row", {"columns": 64}), "float32", f"warps={half_of(str(number), 7) + 1}", "n",
+        Measured(str(number), CONFIRMING, ChoicePlace("row", "row", {"columns": 64}), "float32", f"warps={half_of(str(number), 7) + 1}", "n",
                  (1.0, 1.5 + number / 1000), (0.98, 1.02))
         for number in range(60)
     ]  # fmt: skip

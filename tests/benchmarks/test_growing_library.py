@@ -8,7 +8,7 @@ from typing import Any
 import growing_library
 import pytest
 from choice_card_rows import HERE, Known, known
-from choice_places import Place
+from choice_places import ChoicePlace
 from choice_tasks import built
 from growing_library import FIRST, NONE, RULE, WHOLE, answer_table, card_table, functions_that_matter, shown, versions
 from growing_rows import cold_rows, told_card
@@ -73,14 +73,14 @@ def test_functions_matter_where_a_choice_gained() -> None:
 
 
 def test_a_told_card_is_for_sizes_about_the_place() -> None:
-    place = Place("rows", "rows", {"rows": 4096, "columns": 300})
+    place = ChoicePlace("rows", "rows", {"rows": 4096, "columns": 300})
     card = told_card(place, "float32", "rows_of=512, warps=1")
     assert card.applies_to.sizes == {"columns": (128, 1023)} and card.name == "rows_rows_of_512_warps_1_float32"
     assert not told_card(place, "float32", "rows_of=512, warps=1", sized=False).applies_to.sizes
 
 
 def test_each_way_has_its_own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place("rows", "rows", {"rows": 4096, "columns": 256})
+    place = ChoicePlace("rows", "rows", {"rows": 4096, "columns": 256})
     cards = [told_card(place, "float32", f"rows_of={block}, warps=1") for block in (512, 2048)]
     facts = growing_library.device_facts("cpu")
     monkeypatch.setattr(growing_library, "device_facts", lambda device: type(facts)("cuda", HERE, "sm_90", 132, 0.0))

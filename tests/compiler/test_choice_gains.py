@@ -7,14 +7,18 @@ from dataclasses import replace
 import pytest
 
 from bottega.compiler.choice_gains import ChoiceGains, MeasuredChoice, shipped_gains
-from bottega.compiler.choice_places import Place
+from bottega.compiler.choice_places import ChoicePlace
 
 ROWS = MeasuredChoice("NVIDIA H200", "float32", "rows", {"rows": 4096, "columns": 512}, "rows_of=1024, warps=4", 1.5)
-HERE = Place("rows", "rows", {"rows": 4096, "columns": 512})
+HERE = ChoicePlace("rows", "rows", {"rows": 4096, "columns": 512})
 
 
 def expected(
-    gains: ChoiceGains, place: Place = HERE, device: str = "NVIDIA H200", dtype: str = "float32", choice: str = ROWS.choice
+    gains: ChoiceGains,
+    place: ChoicePlace = HERE,
+    device: str = "NVIDIA H200",
+    dtype: str = "float32",
+    choice: str = ROWS.choice,
 ) -> float:
     return gains.expected(device, dtype, place, choice)
 
@@ -37,7 +41,7 @@ def test_nothing_is_promised_where_nothing_is_known(other: dict[str, object]) ->
 def test_a_wrong_choice_counts_as_slow_and_like_functions_tell_of_each_other() -> None:
     assert expected(ChoiceGains([replace(ROWS, gain=0.0)])) == pytest.approx(0.5**0.5)
     product = MeasuredChoice("NVIDIA H200", "float32", "linear", {"rows": 64, "columns": 64, "depth": 64}, "splits=4", 2.0)
-    assert ChoiceGains([product]).expected("NVIDIA H200", "float32", Place("", "bmm", product.sizes), "splits=4") > 1.0  # type: ignore[arg-type]
+    assert ChoiceGains([product]).expected("NVIDIA H200", "float32", ChoicePlace("", "bmm", product.sizes), "splits=4") > 1.0  # type: ignore[arg-type]
 
 
 def test_what_ships_is_read_and_a_copy_learns_alone() -> None:

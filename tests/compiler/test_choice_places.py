@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottega.compiler.callgraph import Call, CallGraph, Input, NamedTensor
-from bottega.compiler.choice_places import STRIDED, Place, places_of
+from bottega.compiler.choice_places import STRIDED, ChoicePlace, places_of
 
 X = NamedTensor("x", (64, 32, 512))
 GRAPH = CallGraph((Input("x", (X,)),), (), (Call("relu", (), (NamedTensor("t1", (64, 32, 512)),)),), "t1")
@@ -32,7 +32,9 @@ def answer(
 
 
 def test_the_elements_of_a_launch() -> None:
-    assert places_of(answer(), ["elements"], GRAPH) == {"elements": Place("elements", "elements", {"elements": 64 * 32 * 512})}
+    assert places_of(answer(), ["elements"], GRAPH) == {
+        "elements": ChoicePlace("elements", "elements", {"elements": 64 * 32 * 512})
+    }
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_rows_of_a_launch_and_those_along_another_axis() -> None:
     rows = "rows = x.shape[0] * x.shape[1]; columns = x.shape[2]; height = max(1, 2048 // columns)"
     launch = "x, t1, rows, columns, ROWS=height, COLUMNS=512"
     (found,) = places_of(answer(before=rows, grid="(rows,)", arguments=launch), ["rows"], GRAPH).values()
-    assert found == Place("rows", "rows", {"rows": 2048, "columns": 512})
+    assert found == ChoicePlace("rows", "rows", {"rows": 2048, "columns": 512})
     (found,) = places_of(answer(before=rows, grid="(rows,)", arguments=f"{launch}, J=1"), ["rows"], GRAPH).values()
     assert found.function == f"rows{STRIDED}"
 

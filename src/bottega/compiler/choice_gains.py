@@ -18,7 +18,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from bottega.compiler.choice_places import Place
+from bottega.compiler.choice_places import ChoicePlace
 
 LIKE_FUNCTIONS = (
     ("linear", "matmul", "mm", "bmm"), ("conv1d", "conv2d", "conv3d"), ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
@@ -72,7 +72,7 @@ class ChoiceGains:
         """What is added to it is not added here."""
         return ChoiceGains(row for rows in self._known.values() for row, _, _ in rows)
 
-    def expected(self, device: str, dtype: str, place: Place, choice: str) -> float:
+    def expected(self, device: str, dtype: str, place: ChoicePlace, choice: str) -> float:
         """Times as fast; 1 where nothing is known."""
         sizes, weights, total = _doublings(place.sizes), NOTHING, 0.0
         for row, row_sizes, gain in self._known.get((device, _group(place.function), choice), ()):

@@ -27,7 +27,7 @@ Value = int | Shape
 
 
 @dataclass(frozen=True)
-class Place:
+class ChoicePlace:
     """One place of an answer, with its name among the answer's changes."""
 
     change: str
@@ -36,7 +36,7 @@ class Place:
     sizes: dict[str, int]
 
 
-def places_of(answer: str, names: Iterable[str], graph: CallGraph) -> dict[str, Place]:
+def places_of(answer: str, names: Iterable[str], graph: CallGraph) -> dict[str, ChoicePlace]:
     """By the names of the answer's changes; those without sizes are left out."""
     operations = workload_of(graph).operations
     launches = _launches(answer, graph)
@@ -44,7 +44,7 @@ def places_of(answer: str, names: Iterable[str], graph: CallGraph) -> dict[str, 
     return {name: place for name, place in found.items() if place is not None and place.sizes}
 
 
-def _of_call(name: str, operations: Sequence[Operation]) -> Place | None:
+def _of_call(name: str, operations: Sequence[Operation]) -> ChoicePlace | None:
     """`linear 512x1024 4096x1024`. Along which axis a call works its shapes do not tell: that is the call graph's."""
     function, *texts = name.split(" ")
     if not texts:  # a constant of the text
@@ -53,14 +53,14 @@ def _of_call(name: str, operations: Sequence[Operation]) -> Place | None:
     elements = math.prod(shapes[0])
     rows = (one for one in operations if one.operator == function and one.layout and one.sizes["elements"] == elements)
     sizes = next((dict(one.sizes) for one in rows), None)
-    return Place(name, function, sizes_of(function, shapes) if sizes is None else sizes)
+    return ChoicePlace(name, function, sizes_of(function, shapes) if sizes is None else sizes)
 
 
-def _launches(text: str, graph: CallGraph) -> dict[str, Place]:
+def _launches(text: str, graph: CallGraph) -> dict[str, ChoicePlace]:
     """Of several launches of a kind the largest counts."""
     known: dict[str, Value] = {one.name: one.shape for given in graph.inputs for one in given.tensors}
     results: dict[str, Value] = {one.name: one.shape for call in graph.calls for one in call.results}
-    found: dict[str, Place] = {}
+    found: dict[str, ChoicePlace] = {}
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -82,7 +82,7 @@ def _launches(text: str, graph: CallGraph) -> dict[str, Place]:
     return found
 
 
-def _of_launch(call: ast.Call, grid: ast.expr, known: dict[str, Value]) -> Place | None:
+def _of_launch(call: ast.Call, grid: ast.expr, known: dict[str, Value]) -> ChoicePlace | None:
     kind = launch_kind(call)
     if kind == ELEMENTS:
         sizes = {"elements": known.get("n")}
@@ -95,7 +95,7 @@ def _of_launch(call: ast.Call, grid: ast.expr, known: dict[str, Value]) -> Place
     if len(whole) < len(sizes):
         return None
     strided = kind != ELEMENTS and any(word.arg == "J" for word in call.keywords)
-    return Place(kind, kind + STRIDED if strided else kind, whole)
+    return ChoicePlace(kind, kind + STRIDED if strided else kind, whole)
 
 
 def _statements(tree: ast.Module) -> list[ast.stmt]:

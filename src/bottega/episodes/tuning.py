@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.compiler.choice_places import Place, places_of
+from bottega.compiler.choice_places import ChoicePlace, places_of
 from bottega.compiler.knobs import Knobs, knobs_of
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
@@ -99,7 +99,7 @@ async def _tuned(search: EpisodeSearch, node: SearchNode, key: str, by_judge: bo
     return Tuned(key, *place, tuple(tuner.tried), tuner.dtype, tuner.base_ms, labels, round(gain, 4), source, seconds)
 
 
-def _read(answer: str, graph: CallGraph | None) -> tuple[Knobs, dict[str, Place]]:
+def _read(answer: str, graph: CallGraph | None) -> tuple[Knobs, dict[str, ChoicePlace]]:
     """The knobs and where they are; none of a text that is nested so deep that nobody can read it."""
     try:
         knobs = knobs_of(answer, graph)
@@ -128,7 +128,7 @@ class _Tuner:
     knobs: Knobs
     where: tuple[str, ...]
     """Device, shapes and structure."""
-    places: dict[str, Place]
+    places: dict[str, ChoicePlace]
     dtype: str
     by_judge: bool
 
