@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from choice_cards import ChoiceCard, Range, advised_gain, answer_with
-from choice_places import ChoicePlace, places_of
+from choice_places import places_of
 from choice_sweep import SURE, Row
 from choice_tasks import SweepTask
 
@@ -24,6 +24,7 @@ from bottega.agents import selector
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.callgraph_names import recorded
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError

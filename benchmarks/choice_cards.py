@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from choice_places import STRIDED, ChoicePlace
 from choice_sweep import Row, geometric_mean
 from choice_tasks import FUSED, SweepTask
 
 from bottega.compiler.answer_choices import ELEMENTS, OTHER, ROW, ROWS, SWEEP, AnswerChange, changed
+from bottega.compiler.choice_places import STRIDED, ChoicePlace
 from bottega.core import workload
 from bottega.core.skill import NOTHING_MORE, AppliesTo, Conditions, Provenance, Skill
 from bottega.core.workload import KINDS, LAST_AXIS, OTHER_AXIS

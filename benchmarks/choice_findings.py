@@ -25,11 +25,12 @@ from typing import Annotated
 import typer
 from choice_cards import ChoiceCard
 from choice_distil import is_held_out
-from choice_places import ChoicePlace, fused_place, places_of
+from choice_places import fused_place, places_of
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import DTYPES, FUSED
 
 from bottega.compiler.choice_gains import LIKE_FUNCTIONS
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.skill import Provenance
 from bottega.core.trial import GainInterval, Trial
 from bottega.judge.fingerprint import JUDGE_VERSION

@@ -30,12 +30,13 @@ from choice_growth import Proposal, Tried, admitted, half_of
 from choice_joint import with_card
 from choice_learning import GRADIENT, SOFTNESS, Chooser, Steps, batches, begun, gained, objective, steps_of
 from choice_options import Fold, Folder, Limit, Model
-from choice_places import ChoicePlace
 from choice_scores import GREEDY, SAMPLED, SET_ASIDE, print_report, score_rows, scores_file, told, write_scores
 from choice_selector import NO_CARD
 from choice_sweep import Row
 from figure import Device
 from torch import Tensor
+
+from bottega.compiler.choice_places import ChoicePlace
 
 GROWN, FROZEN, EMPTY = ARMS = ("grown", "frozen", "empty")
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from choice_cards import ChoiceCard
-from choice_places import ChoicePlace
 from choice_sweep import SURE, interval
 from choice_tasks import DTYPES, FUSED
 
 from bottega.compiler.choice_gains import LIKE_FUNCTIONS
+from bottega.compiler.choice_places import ChoicePlace
 
 FEWEST = 4
 """Tasks of a half on which a statement rests, and is admitted."""

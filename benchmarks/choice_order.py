@@ -25,11 +25,12 @@ from typing import Annotated
 import typer
 from choice_folds import FOLDS, measured, part_of
 from choice_options import Processes
-from choice_places import ChoicePlace, places_of
+from choice_places import places_of
 from choice_sweep import Row, interval
 from choice_tasks import FUSED, SweepTask
 
 from bottega.compiler.choice_gains import ChoiceGains, MeasuredChoice
+from bottega.compiler.choice_places import ChoicePlace
 
 BUDGETS = (1, 2, 3, 4, 6, 8)
 """Settings that are measured."""

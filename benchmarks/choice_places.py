@@ -6,11 +6,10 @@ from choice_tasks import CLASS, FUSED, SweepTask
 
 from bottega.compiler import choice_places
 from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.choice_places import STRIDED, ChoicePlace
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.compiler.workload import workload_of
 from bottega.core.workload import ATTENTION, CONVOLUTION, PRODUCT
 
-__all__ = ["STRIDED", "ChoicePlace", "fused_place", "places_of"]
 HEAVY = (PRODUCT, CONVOLUTION, ATTENTION)
 
 

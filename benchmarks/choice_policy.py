@@ -43,11 +43,13 @@ from choice_learning import (
     steps_of,
 )
 from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Processes, Rates
-from choice_places import ChoicePlace, fused_place, places_of
+from choice_places import fused_place, places_of
 from choice_scores import print_report, scores_file
 from choice_sweep import Row
 from choice_tasks import SweepTask
 from figure import Device
+
+from bottega.compiler.choice_places import ChoicePlace
 
 RULE = "rule"
 FACTS = ("task", "name", "family", "dtype", "structure")

@@ -26,11 +26,12 @@ from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard, advised_gain
 from choice_distil import ends
 from choice_findings import CHOOSING, Measured, chosen, device_of, measurements
-from choice_places import ChoicePlace, fused_place, places_of
+from choice_places import fused_place, places_of
 from choice_sweep import RESULTS, Row, geometric_mean, rows_of, tasks_of
 from choice_tasks import SweepTask
 
 from bottega.compiler.callgraph_names import recorded
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.workload import Workload

@@ -15,7 +15,6 @@ from typing import Any
 
 from choice_card_rows import HERE, PROCESSORS, Known, chat, sizes_told, training_cases
 from choice_cards import ChoiceCard
-from choice_places import ChoicePlace
 from choice_sweep import Row
 
 from bottega.agents import summariser, writer
@@ -24,6 +23,7 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.compiler.callgraph_names import recorded
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill

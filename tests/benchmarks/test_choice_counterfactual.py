@@ -26,9 +26,10 @@ from choice_card_rows import (
 )
 from choice_cards import ChoiceCard, answer_with
 from choice_counterfactual import contrasts
-from choice_places import ChoicePlace, places_of
+from choice_places import places_of
 from choice_tasks import SweepTask, built
 
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.skill import NOTHING_MORE, Conditions
 from bottega.core.task import Task
 from bottega.skills.conditions import unmet

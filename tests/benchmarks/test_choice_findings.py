@@ -8,8 +8,8 @@ from pathlib import Path
 
 import choice_findings
 from choice_findings import CHOOSING, CONFIRMING, SET_ASIDE, Measured, card_line, findings
-from choice_places import ChoicePlace
 
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.skills.exchange import import_file, read_foreign
 from bottega.skills.library import Library
 

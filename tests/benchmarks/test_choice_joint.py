@@ -16,10 +16,11 @@ from choice_growth import Tried, admitted, half_of, proposals
 from choice_joint import JOINT, Offered, selector_loss, with_card
 from choice_learning import Chooser
 from choice_model import small_chooser
-from choice_places import ChoicePlace
 from choice_retrieval import BM25, CHECKED
 from choice_scores import all_scores, settled
 from choice_sweep import rows_of
+
+from bottega.compiler.choice_places import ChoicePlace
 
 pytest.importorskip("transformers")
 FAST, SLOW = "warps=8", "warps=1"

@@ -16,9 +16,9 @@ from choice_order import (
     rows_of,
     with_shuffled_gains,
 )
-from choice_places import ChoicePlace
 
 from bottega.compiler.choice_gains import ChoiceGains
+from bottega.compiler.choice_places import ChoicePlace
 
 NAMES = [f"warps={number}" for number in range(6)]
 

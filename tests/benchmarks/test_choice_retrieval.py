@@ -13,11 +13,11 @@ from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard
 from choice_findings import CONFIRMING, Measured
 from choice_growth import Proposal, Tried
-from choice_places import ChoicePlace
 from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
 from choice_selector import NO_CARD, SUREST, offers
 from choice_tasks import SweepTask, built
 
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.core.workload import LAST_AXIS, OTHER_AXIS

@@ -8,12 +8,12 @@ from typing import Any
 import growing_library
 import pytest
 from choice_card_rows import HERE, Known, known
-from choice_places import ChoicePlace
 from choice_tasks import built
 from growing_library import FIRST, NONE, RULE, WHOLE, answer_table, card_table, functions_that_matter, shown, versions
 from growing_rows import cold_rows, told_card
 
 from bottega.agents.cards import keyed_cards
+from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.skill import SkillState
 from bottega.core.task import Task
 from bottega.skills.library import Library

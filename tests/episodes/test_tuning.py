@@ -23,6 +23,7 @@ from bottega.core.errors import SandboxError
 from bottega.core.event import Judged, Tuned, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.backbone_defaults import KNOBS, knob_count
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import read_events
@@ -299,6 +300,19 @@ def test_an_episode_without_a_model_tunes_its_best_draft(tmp_path: Path) -> None
         asyncio.run(run_episode(context, TASK, EpisodeSettings(drafts=2, knobs=4, schemes=0, select="none"), model=False))
     judged = {event.node: event.verdict for event in read_events(tmp_path) if isinstance(event, Judged)}
     assert list(judged) == ["draft1", "draft2", "draft2k"]
+
+
+@pytest.mark.parametrize(
+    "strategy, device, measured, chosen, count",
+    [
+        ("serial", "cuda", True, None, KNOBS), ("serial", "cuda:1", False, None, 0), ("serial", "cpu", True, None, 0),
+        ("evolve", "cpu", False, None, KNOBS), ("serial", "cuda", True, 0, 0), ("parallel", "cpu", False, 3, 3),
+    ],
+)  # fmt: skip
+def test_knobs_are_tuned_by_default_where_a_gpu_of_this_machine_measures_them(
+    strategy: str, device: str, measured: bool, chosen: int | None, count: int
+) -> None:
+    assert knob_count(strategy, device, measured, chosen) == count
 
 
 HALVED = """

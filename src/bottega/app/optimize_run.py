@@ -74,6 +74,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
     skills = settings.skills and backbone != NO_MODEL
     style = prompt_style(backbone, settings.style)
     strategy = strategy_for(backbone, settings.strategy)
+    measured = not (settings.server or settings.cluster) and MODES[settings.mode] is None
     return OptimizeRequest(
         subject=subject,
         settings=EpisodeSettings(
@@ -82,7 +83,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
             baselines=parse_baselines(settings.baseline),
             precision=settings.precision,
             strategy=strategy,
-            knobs=knob_count(strategy, device, settings.knobs),
+            knobs=knob_count(strategy, device, measured, settings.knobs),
             exploration=settings.exploration,
             instructions=settings.instructions or ("list" if style == "terse" else "model"),
             turns=settings.turns,

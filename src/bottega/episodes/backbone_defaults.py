@@ -52,12 +52,12 @@ def strategy_for(backbone: str, chosen: str | None = None) -> str:
     return chosen or ("parallel" if trained_style(backbone) else "serial")
 
 
-def knob_count(strategy: str, device: str, chosen: int | None = None) -> int:
-    """An evolution compares structures, and so has the knobs of each tuned. On a GPU the best kernel of every search is: drafts in Triton have knobs
-    that decide speed, those in C++ have none."""
+def knob_count(strategy: str, device: str, measured: bool, chosen: int | None = None) -> int:
+    """An evolution compares structures, and so has the knobs of each tuned. On a GPU the best kernel of every search is, where it can be `measured`
+    without a verdict: drafts in Triton have knobs that decide speed, those in C++ have none."""
     if chosen is not None:
         return chosen
-    return KNOBS if strategy == "evolve" or device.startswith("cuda") else 0
+    return KNOBS if strategy == "evolve" or (measured and device.startswith("cuda")) else 0
 
 
 def likeliest_first(backbone: str, chosen: float | None = None) -> bool:

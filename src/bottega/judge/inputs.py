@@ -161,8 +161,10 @@ class InputSource:
         if len(tables) > 1:  # one may tell of the other: where parts begin, and to which part each row belongs
             self.discrete = ["fixed" if kind in GUESSABLE else kind for kind in self.discrete]
         for place, (tensor, kind, one, two) in enumerate(zip(drawn.tensors, self.discrete, before, digests)):
+            if one != two:
+                continue
             like = kind if tensor.dtype == torch.bool or kind == "mask" else structure(tensor)
-            if one == two and like in ("mask", "free", "sparse"):
+            if like in ("mask", "free", "sparse"):
                 self._tables[place] = like
 
     def _refresh_tables(self, drawn: InputSet) -> None:

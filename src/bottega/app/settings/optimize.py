@@ -58,7 +58,7 @@ class OptimizeSettings(WritingSettings):
     """Lines for each selection of skills; width of a beam; islands; kernels of a round in a tree and of a scientist."""
     knobs: Count | None = None
     """Settings of a right kernel's knobs that are measured, with evolve of each kernel, else of the best one at the end; 0 for none, and none is 6
-    with evolve and on a GPU, else 0."""
+    with evolve and on a GPU of this machine, else 0."""
     exploration: Annotated[float, Field(ge=0)] = 1.0
     """Of strategy=tree: more tries kernels that were seldom built upon, 0 only the fastest."""
     instructions: Literal["list", "model"] | None = None
