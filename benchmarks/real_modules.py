@@ -5,10 +5,10 @@ against eager, torch.compile and max-autotune, and beside Liger-Kernel where tha
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --tasks builtin --language cpp --size laptop --part 6
 
-All drafts are judged quickly against eager; then the best of each layer in full against all baselines, which takes minutes to compile. Layers last a
-tenth of a millisecond to two, so that a quick verdict's few rounds say little. A GPU may be lent for minutes. So drafts, quick verdicts and full
-ones are kept in FOLDER as they come, the same command goes on from there, what was compiled stays in the judge's cache, and drafts may be written
-before, on a machine without a GPU:
+Each layer is searched as `bottega optimize --backbone none` does: its drafts get quick verdicts against eager, and the best one's knobs are tuned
+where there is a measuring mode; then the best of each layer is judged in full against all baselines, which takes minutes to compile. A GPU may be
+lent for minutes. So drafts, the searches' log and full verdicts are kept in FOLDER as they come, the same command goes on from there, what was
+compiled stays in the judge's cache, and drafts may be written before, on a machine without a GPU:
 
     PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
@@ -29,7 +29,8 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,15 +38,29 @@ import typer
 from figure import Device, Workers, where
 from real_layers import BuiltinTask, Layer, Size, builtin_tasks, installed_layers
 
+from bottega.agents.prompts import Prompts
+from bottega.backbone.client import ChatClient
+from bottega.backbone.scripted import ScriptedChat
+from bottega.core.draft import Draft, Drafts
 from bottega.core.errors import BottegaError
+from bottega.core.task import Task
 from bottega.core.verdict import BEST, Verdict
 from bottega.data.drafts import CompilerDrafts
+from bottega.episodes.attempts import attempts_of
+from bottega.episodes.backbone_defaults import KNOBS
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.episode import run_episode
+from bottega.episodes.journal import EpisodeJournal
+from bottega.episodes.node import SearchNode, best_of
+from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import MEASURED, parse_baselines
 from bottega.judge.cancellation import Cancellation
+from bottega.judge.device_host import LOCAL
 from bottega.judge.judge import Judge
+from bottega.judge.trusted.judge import TrustedJudge
 from bottega.languages import candidate_from
 
-DRAFTS, SCREENED, VERDICTS = "drafts.jsonl", "screened.jsonl", "verdicts.jsonl"
+DRAFTS, VERDICTS = "drafts.jsonl", "verdicts.jsonl"
 KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
 LIGER = "Liger-Kernel"
 AIM = 1.25
@@ -93,45 +108,108 @@ def run(
     tasks: Tasks = "layers",
     part: Annotated[int, typer.Option(min=0, help="Layers that come to full verdicts before the next begin; 0 for all.")] = 0,
     baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
+    knobs: Annotated[int, typer.Option(min=0, help="Settings of the best draft's knobs that are measured, on a GPU.")] = KNOBS,
     workers: Workers = 12,
     processes: Processes = 12,
     compilers: Annotated[int, typer.Option(min=1, help="Layers whose baselines are compiled at a time.")] = 11,
     seconds: Annotated[float, typer.Option(min=1, help="End what is under way then; the same command goes on.")] = 500.0,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
 ) -> None:
-    """Write what drafts are missing, judge them quickly and the best of each layer in full, and print the table."""
+    """Write what drafts are missing, search each layer, judge the best of each in full, and print the table."""
     end, layers = time.monotonic() + seconds, _chosen(tasks, limit, only, dtype)
     rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, size, processes)}
-    cores = len(os.sched_getaffinity(0))
-    every = {layer.name: _candidates(layer, rows[layer.name], drafts, size) for layer in layers}
-    names = parse_baselines(baselines)
+    cores, names = len(os.sched_getaffinity(0)), parse_baselines(baselines)
+    settings = EpisodeSettings(device=device, language=language, drafts=drafts, knobs=knobs if device.startswith("cuda") else 0)
     for first in range(0, len(layers), part or len(layers)):
         if time.monotonic() > end:
             break
         some = layers[first : first + (part or len(layers))]
-        with Judge(device, workers=min(workers, cores), quick=True, timeout=timeout) as judge:
-            _judge_all(judge, folder / SCREENED, some, every, size, end)
-        best = {layer.name: _best(_rows(folder / SCREENED), layer.name) for layer in some}
-        chosen = {name: [each for each in every[name] if each[0] == number] for name, number in best.items()}
+        asyncio.run(_search_all(folder, some, rows, settings, size, min(workers, cores), timeout, end))
+        with EpisodeJournal(folder) as journal:
+            found = {layer.name: _searched(journal, layer.name, rows[layer.name]) for layer in some}
+        chosen = {layer.name: _candidates(layer, found[layer.name], size) for layer in some}
         with Judge(device, workers=min(compilers, cores), timeout=timeout, baselines=names) as judge:
             _judge_all(judge, folder / VERDICTS, some, chosen, size, end)
     report(folder, device)
 
 
+@dataclass(frozen=True)
+class WrittenDrafts:
+    """What `write` has left, in the place of a compiler."""
+
+    row: dict[str, Any]
+
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
+        return Drafts("compiler", tuple(Draft(**each) for each in self.row["drafts"][:count]), self.row["refused"])
+
+
+async def _search_all(
+    folder: Path,
+    layers: Sequence[Judged],
+    rows: dict[str, dict[str, Any]],
+    settings: EpisodeSettings,
+    size: Size,
+    workers: int,
+    timeout: float,
+    end: float,
+) -> None:
+    """A search without a model for each layer, side by side. What is not ready in time is begun anew by the next call, from the log."""
+    device = settings.device
+    with ExitStack() as stack:
+        journal = stack.enter_context(EpisodeJournal(folder))
+        judge = stack.enter_context(Judge(device, workers=workers, quick=True, timeout=timeout))
+        measuring = stack.enter_context(TrustedJudge(device, workers=max(1, workers // 2))) if settings.knobs else None
+        client, prompts = ChatClient(ScriptedChat(())), Prompts(settings.style)
+
+        async def one(layer: Judged) -> None:
+            context = EpisodeContext(
+                client,
+                judge,
+                None,
+                prompts,
+                LOCAL.facts(device),
+                journal,
+                draft_source=WrittenDrafts(rows[layer.name]),
+                measuring=measuring,
+            )
+            try:
+                await run_episode(context, layer.task(size), settings, layer.name, model=False)
+            except BottegaError as error:
+                _log(f"{layer.name}: the search ended: {_line(str(error))}")
+                return
+            best = best_of([attempt.node for attempt in attempts_of(journal.events, layer.name)], "eager")
+            told = _told(best.verdict) if best is not None and best.verdict is not None else "nothing right"
+            _log(f"[{end - time.monotonic():.0f} s left] {layer.name}: {told}")
+
+        tasks = [asyncio.ensure_future(one(layer)) for layer in layers]
+        await asyncio.wait(tasks, timeout=max(end - time.monotonic(), 0.0))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 Numbered = tuple[int, dict[str, Any]]
-"""A draft of a layer with its number; the peer's has -1."""
+"""A kernel of a layer with its number; the peer's has -1."""
 
 
-def _candidates(layer: Judged, row: dict[str, Any], drafts: int, size: Size) -> list[Numbered]:
+def _searched(journal: EpisodeJournal, layer: str, written: dict[str, Any]) -> list[tuple[str, SearchNode]]:
+    """What was judged in a layer's search, each with the name of what was done to it."""
+    names = {each["source"]: each["technique"] for each in written["drafts"]}
+    nodes = [attempt.node for attempt in attempts_of(journal.events, layer)]
+    of = {node.id: names.get(node.turn.source, "") for node in nodes}
+    return [
+        (of[node.id] or f"{of.get(node.parent or '', '')}; {node.turn.summary}", node)
+        for node in nodes
+        if node.verdict is not None
+    ]
+
+
+def _candidates(layer: Judged, searched: Sequence[tuple[str, SearchNode]], size: Size) -> list[Numbered]:
+    """The best kernel of the search, and the peer's."""
+    best = best_of([node for _, node in searched], "eager")
+    mine = [(0, {"technique": name, "source": node.turn.source}) for name, node in searched if node is best]
     peer = layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
-    return [*enumerate(row["drafts"][:drafts]), *([(-1, {"technique": LIGER, "source": peer})] if peer else [])]
-
-
-def _best(screened: Sequence[dict[str, Any]], layer: str) -> int | None:
-    """The number of the draft that is fastest by its median in a quick verdict; None where none is right. On a busy machine the point is 1 for most:
-    an interval that holds 1 has it there."""
-    mine = [row for row in screened if row["layer"] == layer and row["draft"] >= 0 and row["speedup"]]
-    return max(mine, key=lambda row: row["times_ms"]["eager"] / row["times_ms"]["candidate"])["draft"] if mine else None
+    return [*mine, *([(-1, {"technique": LIGER, "source": peer})] if peer else [])]
 
 
 def _judge_all(
@@ -147,11 +225,12 @@ def _judge_all(
             if (layer.name, number) in known or time.monotonic() > end:
                 continue
             try:
-                verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation).to_json()
+                options = {"baselines": ("eager",)} if number < 0 else {}
+                verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation, **options).to_json()
             except BottegaError as error:
                 _log(f"{layer.name}: no verdict: {_line(str(error))}")
                 continue
-            row = {"layer": layer.name, "draft": number, "technique": draft["technique"], **{k: verdict[k] for k in KEPT}}
+            row = _row(layer.name, number, draft["technique"], verdict)
             with lock, open(path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             told = _told(Verdict.from_json(verdict))
@@ -165,13 +244,23 @@ def _judge_all(
     alarm.cancel()
 
 
+def _row(layer: str, number: int, technique: str, verdict: dict[str, Any]) -> dict[str, Any]:
+    return {"layer": layer, "draft": number, "technique": technique, **{key: verdict[key] for key in KEPT}}
+
+
 @app.command()
 def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it was judged; empty leaves it out.")] = "") -> None:
     """Print the table from what there is."""
-    full, quick = _rows(folder / VERDICTS), _rows(folder / SCREENED)
-    known = {row["layer"] for row in full}
-    rest = [row for row in quick if row["layer"] not in known or row["technique"] == LIGER or not row["speedup"]]
-    print("\n".join(table(_rows(folder / DRAFTS), [*full, *rest])))
+    full, drafts = _rows(folder / VERDICTS), _rows(folder / DRAFTS)
+    known = {row["layer"] for row in full if row["draft"] >= 0}
+    with EpisodeJournal(folder) as journal:
+        quick = [
+            _row(one["layer"], number, name, node.verdict.to_json())
+            for one in drafts
+            for number, (name, node) in enumerate(_searched(journal, one["layer"], one))
+            if node.verdict is not None
+        ]
+    print("\n".join(table(drafts, [*full, *(row for row in quick if row["layer"] not in known or not row["speedup"])])))
     if device:
         print(f"\n{where(device)}")
 

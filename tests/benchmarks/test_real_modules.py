@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from real_layers import LAYERS, LIGER
-from real_modules import _best, _chosen, _judge_all, table
+from real_modules import DRAFTS, VERDICTS, _chosen, _judge_all, run, table
 
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.errors import TaskError
@@ -89,17 +89,13 @@ def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path
         def __init__(self) -> None:
             self.asked: list[str] = []
 
-        def judge(self, task: Any, candidate: Any, cancellation: Any) -> Verdict:
+        def judge(self, task: Any, candidate: Any, **_: Any) -> Verdict:
             self.asked.append(task.name)
             if task.name == LAYERS[1].name and len(self.asked) < 4:
                 raise TaskError("no memory")
-            times = {
-                "eager": 3.0,
-                "candidate": 2.0 - float(candidate.source[-1]),
-            }  # of two that are ambiguous the point is the same
-            return Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(1.0, 0.9, 2.0)}, times_ms=times)
+            return Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(1.0, 0.9, 2.0)})
 
-    path, judge = tmp_path / "screened.jsonl", Quick()
+    path, judge = tmp_path / VERDICTS, Quick()
     drafts = {layer.name: [(n, {"technique": "", "source": f"x = {n}"}) for n in range(2)] for layer in LAYERS[:2]}
     for _ in range(2):
         _judge_all(judge, path, LAYERS[:2], drafts, "small", time.monotonic() + 10.0)  # type: ignore[arg-type]
@@ -107,6 +103,28 @@ def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path
     assert judge.asked == [first, first, second, second, second]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["layer"], row["draft"]) for row in rows] == [(first, 0), (first, 1), (second, 1), (second, 0)]
-    assert _best(rows, first) == 1 and _best(rows, "another") is None
     _judge_all(judge, path, LAYERS[2:3], {LAYERS[2].name: drafts[first]}, "small", time.monotonic() - 1.0)  # type: ignore[arg-type]
     assert len(judge.asked) == 5  # no time left
+
+
+def test_a_layer_is_searched_once_and_its_best_kernel_is_judged_in_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: dict[str, Any] = {
+        "device": "cpu",
+        "language": "cpp",
+        "drafts": 1,
+        "only": "star_relu",
+        "size": "laptop",
+        "tasks": "builtin",
+    }
+    run(tmp_path, **given, baselines="eager", workers=1, processes=1, compilers=1, seconds=300.0, timeout=60.0, limit=0, part=0, knobs=0,
+        dtype="float32")  # fmt: skip
+    (verdict,) = [json.loads(line) for line in (tmp_path / VERDICTS).read_text().splitlines()]
+    (written,) = [json.loads(line) for line in (tmp_path / DRAFTS).read_text().splitlines()]
+    assert verdict["correct"] and verdict["technique"] == written["drafts"][0]["technique"]
+    logged = (tmp_path / "events.jsonl").read_text()
+    assert f"| {written['layer']} | {verdict['technique']} | {verdict['outcome']} |" in capsys.readouterr().out
+    run(tmp_path, **given, baselines="eager", workers=1, processes=1, compilers=1, seconds=300.0, timeout=60.0, limit=0, part=0, knobs=0,
+        dtype="float32")  # fmt: skip
+    assert (tmp_path / "events.jsonl").read_text() == logged and len((tmp_path / VERDICTS).read_text().splitlines()) == 1

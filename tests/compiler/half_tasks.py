@@ -156,5 +156,15 @@ HALVES = [
          f"self.register_buffer('w', torch.randn(24, 32).to(torch.float8_e4m3fn))\nself.register_buffer('s', torch.rand(24, 1{H}))"),
     task("lone_query_bf16", "return F.scaled_dot_product_attention(q, x, y) * 2",
          f"torch.randn(2, 3, 1, 16{H}), torch.randn(2, 3, 7, 16{H}), torch.randn(2, 3, 7, 16{H})", arguments="q, x, y"),
+    task("normed_heads_bf16",
+         "q, k, v = (p(x).view(2, 6, 4, 8) for p in (self.q, self.k, self.v))\nn = q.float()\n"
+         "q = (n * torch.rsqrt(n.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * self.w\nq = q.transpose(1, 2)\n"
+         "q = q * c + torch.cat((-q[..., 4:], q[..., :4]), -1) * s\n"
+         "return F.scaled_dot_product_attention(q, k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2).reshape(2, 6, 32)",
+         f"torch.randn(2, 6, 32{H}), torch.randn(6, 8{H}), torch.randn(6, 8{H})",
+         "self.q, self.k, self.v = (nn.Linear(32, 32, bias=False).bfloat16() for _ in range(3))\n"
+         "self.w = nn.Parameter(torch.ones(8).bfloat16())", "x, c, s"),
+    task("residual_sum_bf16", "r = F.softmax(x, -1)\nreturn r + self.fc(F.gelu(r))", f"torch.randn(3, 6, 16{H})",
+         "self.fc = nn.Linear(16, 16, bias=False).bfloat16()"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

@@ -94,7 +94,7 @@ def test_no_two_drafts_of_a_task_are_alike() -> None:
 def test_layers_over_one_input_are_one_product_whose_weights_are_joined_anew_when_they_change() -> None:
     given = with_model_class(next(one for one in HALVES if one.name == "decoder_bf16"))
     source = written(given, Choices(merged=True))
-    assert source.count("F.linear(") == 4 and source.count(".split((") == 2
+    assert source.count("F.linear(") == 3 and source.count(".split((") == 2
     names = re.findall(r'joined\(self, "(\w+)"', source)
     assert len(set(names)) == len(names) == 2
     scope: dict[str, Any] = {"torch": torch}
@@ -129,11 +129,35 @@ def test_a_convolution_is_given_the_result_that_was_cast_for_it() -> None:
 def test_around_the_products_of_a_layer_in_halves_all_is_ours() -> None:
     given = next(one for one in HALVES if one.name == "decoder_bf16")
     first = DraftCompiler(1).build(given, "triton").steps[0].candidate.source
-    assert first.count("F.linear(") == 7 and first.count("F.scaled_dot_product_attention(") == 1
-    assert (
-        launches(first) == 6
-    )  # two norms, the second with the residual before it; rotary of queries and keys; the gate; the last residual
+    assert first.count("F.linear(") == 6 and first.count("F.scaled_dot_product_attention(") == 1
+    assert "= linear_onto(" in first  # the last residual
+    assert launches(first) == 5  # two norms, the second with the residual before it; rotary of queries and keys; the gate
+    assert first.count(".permute(0, 2, 1, 3)") == 3, "queries and keys lie as torch's attention gives its result"
     assert "torch.cat" not in first and "torch.neg" not in first
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_heads_are_normalised_and_turned_in_one_launch_that_reads_them_in_their_own_type(merged: bool) -> None:
+    source = written(next(one for one in HALVES if one.name == "normed_heads_bf16"), Choices(merged=merged))
+    assert launches(source) == 1 and "dtype=torch.float32" not in source
+    assert re.search(r"attention\(\w+\.permute\(0, 2, 1, 3\),", source) and "torch.empty((2, 6, 4, 8)" in source
+
+
+SUMS = {
+    "r = F.softmax(x, -1); return r + self.p(F.gelu(r))": 1,  # a residual of ours, read before the product alone
+    "r = F.softmax(x, -1); return self.p(F.gelu(r)) + r": 1,
+    "r = F.softmax(x, -1); return r + self.p(r)": 0,  # the product reads it while it is written
+    "return x + self.p(F.gelu(x))": 0,  # the caller's own tensor
+    "r = F.softmax(x, -1); return r + self.p(F.gelu(r)), r": 0,
+    "r = F.softmax(x, -1); h = self.p(F.gelu(r)); return r + h, h": 0,
+    "r = F.softmax(x, -1); return r + self.b(F.gelu(r))": 0,  # with a bias
+}
+
+
+@pytest.mark.parametrize("forward", SUMS)
+def test_a_residual_of_ours_that_nobody_else_reads_is_where_the_library_adds_its_product(forward: str) -> None:
+    given = task("residual", forward, "torch.randn(3, 5, 8)", "self.p, self.b = nn.Linear(8, 8, bias=False), nn.Linear(8, 8)")
+    assert written(given, Choices()).count("= linear_onto(") == SUMS[forward]
 
 
 def step(name: str, parent: BuildStep | None = None) -> BuildStep:

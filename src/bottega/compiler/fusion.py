@@ -195,7 +195,7 @@ def spread(producer: RowProgram, consumer: Map, buffer: str) -> RowProgram | Non
 
 def _row_order(view: View, producer: RowProgram) -> tuple[int, ...] | None:
     """The axes of a space in the order kept, reduced, read off how it looks at a number of each row."""
-    kept = [axis for axis in range(len(view.shape)) if view.strides[axis] != 0]
+    kept = sorted((axis for axis in range(len(view.shape)) if view.strides[axis] != 0), key=lambda axis: -view.strides[axis])
     reduced = [axis for axis in range(len(view.shape)) if view.strides[axis] == 0]
     if tuple(view.shape[a] for a in kept) != producer.kept or tuple(view.shape[a] for a in reduced) != producer.reduced:
         return None

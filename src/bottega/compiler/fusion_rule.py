@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
+
 from bottega.compiler import fusion
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
-from bottega.compiler.expression import Apply, Gather, Load, walk
+from bottega.compiler.expression import Apply, Cast, Gather, Load, walk
 from bottega.compiler.grouped_products import gate
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
 from bottega.compiler.planner_passes import SHARED_RESULTS, is_ours
@@ -60,6 +62,10 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
         return None
     for buffer in made(producer):
         users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
+        if len(users) > 1 and buffer not in returned and _widens(producer):
+            through = _read_through(kernels, place, users, buffer, passes)
+            if through is not None:
+                return through
         for later in users:
             kept = buffer in returned or len(users) > 1
             if isinstance(producer, Map) and kept:
@@ -77,6 +83,31 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
             if new is not None:
                 return new
     return None
+
+
+def _widens(producer: Kernel) -> bool:
+    """Whether a kernel does nothing but store what it reads in a wider type: whoever reads that had better read the narrow one."""
+    if not isinstance(producer, Map) or len(producer.stores) != 1 or not isinstance(cast := producer.stores[0].body, Cast):
+        return False
+    load = cast.argument
+    if not isinstance(load, Load) or load.view.strides[-1:] != (1,):
+        return False
+    narrow, wide = (torch.finfo(getattr(torch, each)).bits if "float" in each else 0 for each in (load.dtype, cast.dtype))
+    return 0 < narrow < wide
+
+
+def _read_through(
+    kernels: list[Kernel], place: int, users: list[int], buffer: str, passes: frozenset[str]
+) -> list[Kernel] | None:
+    """Every reader of a widened copy reads what was widened, and the copy is not made; None where one of them cannot."""
+    changed = list(kernels)
+    for user in users:
+        fused = _pair(kernels[place], kernels[user], buffer, passes)
+        if fused is None:
+            return None
+        changed[user] = fused
+    del changed[place]
+    return changed
 
 
 def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:

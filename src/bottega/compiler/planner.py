@@ -17,7 +17,7 @@ from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
 from bottega.compiler.in_place import stored_in_place
 from bottega.compiler.kernel import Convolution, FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
-from bottega.compiler.layouts import as_returned, in_layout, in_order, with_heads_last
+from bottega.compiler.layouts import as_returned, heads_last, in_layout, in_order, with_heads_last
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
@@ -35,6 +35,7 @@ from bottega.compiler.planner_passes import (
 from bottega.compiler.row_chunks import row_chunks
 from bottega.compiler.short_rows import written_out
 from bottega.compiler.sizes import resolved
+from bottega.compiler.summed_products import SUMMED_PRODUCTS, summed_products
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 
@@ -51,9 +52,11 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     kernels = fused_kernels(kernels, passes, returned)
     if SHORT_ROWS in passes:
         kernels = fused_kernels([written_out(kernel) for kernel in kernels], passes, returned)
-    kernels = with_heads_last(kernels, buffers, returned)
+    kernels = heads_last(with_heads_last(kernels, buffers, returned), buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
+    if SUMMED_PRODUCTS.name in passes:
+        kernels = summed_products(kernels, buffers, returned | lowered.layouts.keys())
     kernels, result, to_copy = _unnamed(kernels, returned), lowered.returned, lowered.changed
     if IN_PLACE in passes:
         kernels, result, to_copy = stored_in_place(kernels, buffers, result, to_copy, lowered.apart)

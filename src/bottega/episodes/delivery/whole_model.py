@@ -1,6 +1,7 @@
 """A whole model with faster parts in it: which parts help end to end, how much all of them do, and how far its answers move.
 
-Timed in this process, turn about, on the user's own inputs: the parts were proved by the judge, and here it is only about what they bring together.
+Timed in this process, turn about, on the user's own inputs, each round with the device's lock: the parts were proved by the judge, and here it is
+only about what they bring together.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import copy
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +21,7 @@ from torch.utils._pytree import tree_map
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.judge.baselines import COMPILE_MODES
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.statistics import decided, interval
 
 ROUNDS, MOST_ROUNDS = 8, 60
@@ -124,11 +127,13 @@ def compared(
         call(model)
         call(model)
     first, *rest = models
-    while len(times[first]) < MOST_ROUNDS:
-        for name in list(models) if len(times[first]) % 2 else list(models)[::-1]:
-            times[name].append(_seconds(models[name], call))
-        if len(times[first]) >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest):
-            break
+    with closing(Lease(open_lease(_device(models[first])))) as lease:
+        while len(times[first]) < MOST_ROUNDS:
+            with lease.exclusive():
+                for name in list(models) if len(times[first]) % 2 else list(models)[::-1]:
+                    times[name].append(_seconds(models[name], call))
+            if len(times[first]) >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest):
+                break
     return {one: {other: interval(times[other], times[one], FLOOR) for other in models if other != one} for one in models}
 
 
@@ -181,8 +186,13 @@ def _compiled(model: nn.Module, mode: str) -> nn.Module:
     return torch.compile(shared_copy(model), mode=mode)  # type: ignore[return-value]
 
 
+def _device(model: nn.Module) -> str:
+    """Of its first tensor on a GPU, else the CPU."""
+    return next((str(tensor.device) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda), "cpu")
+
+
 def _on_gpu(model: nn.Module) -> bool:
-    return any(tensor.is_cuda for tensor in (*model.parameters(), *model.buffers()))
+    return _device(model) != "cpu"
 
 
 def _peak(model: nn.Module, call: Call) -> int:

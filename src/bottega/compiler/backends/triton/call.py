@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.view import View
@@ -20,6 +20,8 @@ def write_call(file: FileWriter, kernel: FunctionCall) -> None:
         file.imports.add("import torch.nn.functional as F")
     if any(argument.startswith("joined(") for argument in arguments):
         file.helpers.add("joined")
+    if kernel.function in HELPERS:
+        file.helpers.add(kernel.function)
     for name, look in kernel.looks:
         if name not in file.known:
             file.forward.append(f"{name} = {look}")

@@ -13,6 +13,7 @@ from bottega.compiler.allocate import allocation
 from bottega.compiler.backends.triton.width import in_64_bits, is_large
 from bottega.compiler.merged_linears import JOINED
 from bottega.compiler.plan import KernelPlan
+from bottega.compiler.summed_products import LINEAR_ONTO, ONTO
 from bottega.compiler.view import View
 
 RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
@@ -23,10 +24,11 @@ CONSTANT = ("constant", "constexpr")
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 """Names of a product's tile sizes."""
 
-NAN_HELPERS = {
+HELPERS = {
     "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "nan_min": "@triton.jit\ndef nan_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "joined": JOINED,
+    ONTO: LINEAR_ONTO,
     "logaddexp": "@triton.jit\ndef logaddexp(a, b):\n    near = tl.exp(-tl.abs(a - b))\n"
     "    return tl.where(a == b, a + 0.6931471805599453, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL) + tl.log(1.0 + near))",
     "times": "@triton.jit\ndef times(a, b):\n    return a * b",
@@ -107,7 +109,7 @@ class KernelWriter:
     def fresh(self, base: str) -> str:
         name, number = base, 1
         between = "_" if SKETCHED.match(base) else ""  # a second look at t2 is not t22
-        while name in self.taken or name in RESERVED or keyword.iskeyword(name) or name in NAN_HELPERS or name == self.name:
+        while name in self.taken or name in RESERVED or keyword.iskeyword(name) or name in HELPERS or name == self.name:
             number += 1
             name = f"{base}{between}{number}"
         self.taken.add(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.planner_passes import OWN_RECURRENCE
+from bottega.compiler.summed_products import SUMMED_PRODUCTS
 
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
@@ -11,6 +12,7 @@ PASSES: tuple[CompilerPass, ...] = (
         "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
         "Multiply the inputs of all steps at once and launch a kernel of our own for each step ({origin}), with all gates of a unit in one program.",
     ),
+    SUMMED_PRODUCTS,
     CompilerPass(
         "short_rows_packed",
         "Rows of at most 512 neighbouring elements.",

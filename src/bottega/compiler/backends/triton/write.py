@@ -8,7 +8,7 @@ from bottega.compiler.backends.triton.attention import write_attention
 from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
 from bottega.compiler.backends.triton.grouped_product import write_grouped_product
-from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWriter
+from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.pool import write_pool
@@ -61,7 +61,7 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
             file.forward = [*before, chunk.loop(file.forward)]
     file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
     file.forward.append(f"return {plan.returns}")
-    helpers = [NAN_HELPERS[name] for name in sorted(file.helpers)]
+    helpers = [HELPERS[name] for name in sorted(file.helpers)]
     imports = {"import triton", "import triton.language as tl", *file.imports} if file.functions else file.imports
     return frame.render(imports, "\n\n\n".join(helpers + file.functions), file.forward)
 
