@@ -160,6 +160,7 @@ async def _search_all(
         judge = stack.enter_context(Judge(device, workers=workers, quick=True, timeout=timeout))
         measuring = stack.enter_context(TrustedJudge(device, workers=max(1, workers // 2))) if settings.knobs else None
         client, prompts = ChatClient(ScriptedChat(())), Prompts(settings.style)
+        free = asyncio.Semaphore(workers)  # a layer that is open stays so for all its drafts
 
         async def one(layer: Judged) -> None:
             context = EpisodeContext(
@@ -173,7 +174,8 @@ async def _search_all(
                 measuring=measuring,
             )
             try:
-                await run_episode(context, layer.task(size), settings, layer.name, model=False)
+                async with free:
+                    await run_episode(context, layer.task(size), settings, layer.name, model=False)
             except BottegaError as error:
                 _log(f"{layer.name}: the search ended: {_line(str(error))}")
                 return

@@ -53,6 +53,23 @@ def test_what_rounding_beside_large_numbers_does_is_right() -> None:
     assert problem(off.float(), truth) and not problem(off.float(), truth, off.float()), "the reference is as far off"
 
 
+def test_a_giant_row_tells_nothing_of_a_column_in_which_it_is_faint_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth, limit = torch.randn(512, 2304, dtype=torch.float64), tolerance("bfloat16", "fp32")
+    truth[5] *= 1e4
+    size = truth.square().mean(1, keepdim=True).sqrt()
+
+    def found() -> str:
+        """Two roundings of the products that a row is made of, as large as bfloat16's."""
+        got, reference = (truth + 0.004 * size * torch.randn_like(truth) for _ in range(2))
+        slices = FaintSlices(truth.shape)
+        slices.feed_all(got, reference, truth)
+        return slices.problem(float(truth.square().mean().sqrt()), limit)
+
+    assert not any(found() for _ in range(8))
+    monkeypatch.setattr(faint_slices, "FEWEST_FELT", 0)
+    assert any(found() for _ in range(8)), "a column with one element"
+
+
 def test_outputs_without_slices_are_right() -> None:
     for shape in ((), (1,), (5,), (0, 4), (3, 4)):
         truth = torch.randn(shape, dtype=torch.float64)

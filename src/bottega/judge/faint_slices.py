@@ -15,6 +15,9 @@ FEWEST = 32
 """Elements of a slice of which an error can be told from chance."""
 FAINT = 1 / 8
 """Of the whole's size: of larger slices each element shows."""
+FEWEST_FELT = 6
+"""Elements that an error in a slice must be spread over, as its participation ratio counts them. A giant row has an element in every column; where
+that is faint by chance and the reference happens to round it well, it would be all that is seen of the column."""
 WITHIN, SLACK, SHARE = 5, 16, 1 / 32
 """An error in a slice is allowed that is so many times the limit for the whole, relative to the slice; or so many times the reference's; or so much
 of the limit, relative to the whole: what honest kernels lose beside large numbers."""
@@ -25,7 +28,7 @@ class FaintSlices:
         self.shape = shape
         self.axes = [axis for axis, size in enumerate(shape) if size > 1 and shape.numel() >= FEWEST * size]
         self._sums: dict[int, torch.Tensor] = {}
-        """By axis, of each slice: squares of the truth, of the candidate's errors and of the reference's."""
+        """By axis, of each slice: squares of the truth, of the candidate's errors and of the reference's, and fourth powers of the candidate's."""
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, first: int = 0) -> None:
         """Take in the part of the output that begins at entry `first` of the first axis."""
@@ -42,10 +45,11 @@ class FaintSlices:
             return
         got, reference, truth = got.double(), reference.double(), truth.double()
         finite = got.isfinite() & reference.isfinite() & truth.isfinite()
-        numbers = torch.stack([truth, got - truth, reference - truth]).masked_fill_(~finite, 0.0).square_()
+        numbers = torch.stack([truth, got - truth, reference - truth, got - truth]).masked_fill_(~finite, 0.0).square_()
+        numbers[3].square_()
         for axis in self.axes:
             if axis not in self._sums:
-                self._sums[axis] = torch.zeros(3, self.shape[axis], dtype=torch.float64, device=truth.device)
+                self._sums[axis] = torch.zeros(4, self.shape[axis], dtype=torch.float64, device=truth.device)
             others = [1 + each for each in range(truth.dim()) if each != axis]
             self._sums[axis].narrow(1, start[axis], truth.shape[axis]).add_(numbers.sum(others) if others else numbers)
 
@@ -67,9 +71,11 @@ class FaintSlices:
 
     def _worst(self, axis: int, scale: float, limit: Tolerance) -> torch.Tensor:
         """The reference's error in all, and of the slice that is most beyond what is allowed: by how much, its size, error and number."""
-        size, error, own = (self._sums[axis] / (self.shape.numel() // self.shape[axis])).sqrt()
+        sums = self._sums[axis]
+        size, error, own = (sums[:3] / (self.shape.numel() // self.shape[axis])).sqrt()
+        spread = sums[1].square() >= FEWEST_FELT * sums[3]
         allowed = torch.maximum(WITHIN * limit.overall * size, SLACK * own).clamp_(min=SHARE * limit.overall * scale)
-        excess = torch.where(size < FAINT * scale, error - allowed, 0.0)
+        excess = torch.where((size < FAINT * scale) & spread, error - allowed, 0.0)
         worst = (excess / allowed.clamp(min=1e-300)).argmax().view(1)
         chosen = [each.index_select(0, worst) for each in (excess, size, error)]
         return torch.cat([own.square().mean().sqrt().view(1), *chosen, worst.double()])

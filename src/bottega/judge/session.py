@@ -28,6 +28,7 @@ from bottega.judge.worker_process import WorkerProcess
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
 from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.fork_server import Sandbox, SandboxExit
+from bottega.sandbox.libraries import libraries_of
 from bottega.sandbox.limits import Limits
 
 GRACE_SECONDS = 3.0
@@ -172,6 +173,7 @@ class Session:
 
     def _open(self, cancellation: Cancellation) -> None:
         names = ["eager", *self.settings.compiled]
+        self.machine.server.import_for_children(libraries_of(self.task.source))
         self._claim(len(names))
         self.on_admitted()
         ends: list[socket.socket] = []

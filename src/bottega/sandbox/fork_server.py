@@ -5,6 +5,7 @@ The server is a fresh interpreter with a scrubbed environment, so that no sandbo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -25,6 +26,7 @@ from bottega.sandbox.handle import SPAWN_TIMEOUT_S, Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 from bottega.sandbox.report import SandboxReport
 from bottega.sandbox.request import MODES, Mode, SpawnRequest
+from bottega.sandbox.server import LARGEST_PACKET, SPAWN
 
 __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
@@ -67,6 +69,8 @@ class ForkServer:
         self._refused = ""
         self._readable: tuple[str, ...] = ()
         self._lock = threading.RLock()
+        self._imported: set[str] = set()
+        """What the server that runs was asked to import since it began."""
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._log: Any = None
@@ -133,6 +137,18 @@ class ForkServer:
         )
         return self._spawn(request, fds)
 
+    def import_for_children(self, names: Sequence[str]) -> None:
+        """Have modules imported before anything else is spawned, so that not every child has to. What cannot be imported, or not without threads or a
+        device, is left to the children."""
+        self.start()
+        with self._lock:
+            fresh = [name for name in names if name not in self._imported]
+            self._imported.update(fresh)
+            packet = json.dumps(fresh).encode()
+            if fresh and len(packet) <= LARGEST_PACKET and self._requests is not None:
+                with contextlib.suppress(OSError):  # it died: who spawns next starts it again
+                    self._requests.send(packet, socket.MSG_NOSIGNAL)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
@@ -163,7 +179,7 @@ class ForkServer:
                 start_new_session=True,
                 cwd="/",
             )
-        self._requests = ours
+        self._requests, self._imported = ours, set()
         poll = select.poll()
         poll.register(ours, select.POLLIN)
         hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
@@ -228,7 +244,7 @@ class ForkServer:
                 with self._lock:
                     if self._requests is None:
                         raise SandboxError("the fork server was closed while a sandbox was being requested; make a new one")
-                    socket.send_fds(self._requests, [b"spawn"], passed, socket.MSG_NOSIGNAL)
+                    socket.send_fds(self._requests, [SPAWN], passed, socket.MSG_NOSIGNAL)
             except OSError as error:
                 raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_output()}; spawn again") from None
         told = sandbox.startup_report()

@@ -28,6 +28,10 @@ from bottega.sandbox.supervisor import run_supervisor
 MOST_DESCRIPTORS = 250
 """What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
+SPAWN, LARGEST_PACKET = b"spawn", 4096
+"""A packet that is not this one is a list of modules, as JSON."""
+IMPORT_SECONDS = 20.0
+
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
@@ -58,9 +62,12 @@ def serve(requests: socket.socket, parent: int, preload: Sequence[str], prepare:
         ready = [descriptor for descriptor, _ in poll.poll()]
         if ready != [requests.fileno()]:
             return
-        packet, fds, _, _ = socket.recv_fds(requests, 64, MOST_DESCRIPTORS)
+        packet, fds, _, _ = socket.recv_fds(requests, LARGEST_PACKET, MOST_DESCRIPTORS)
         if not packet:
             return
+        if packet != SPAWN:
+            _import_more(json.loads(packet))
+            continue
         server = os.getpid()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -75,6 +82,41 @@ def _importable(name: str) -> bool:
     except ImportError:
         return False
     return True
+
+
+def _import_more(names: Sequence[str]) -> None:
+    """Import what children that are yet to come would each import, where a fork has shown that this ends in time and leaves nothing behind that a
+    fork cannot have: threads, or a GPU's driver."""
+    ours, theirs = os.pipe()
+    probe = os.fork()
+    if probe == 0:
+        with contextlib.suppress(BaseException):
+            before = _unforkable()
+            for name in names:
+                importlib.import_module(name)
+            os.write(theirs, b"1" if _unforkable() == before else b"0")
+        os._exit(0)
+    os.close(theirs)
+    ended = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
+    fit = ended and os.read(ours, 1) == b"1"
+    os.close(ours)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(probe, signal.SIGKILL)
+    if fit:
+        with contextlib.suppress(Exception):
+            for name in names:
+                importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
+
+
+def _unforkable() -> tuple[int, int]:
+    """Threads, and open files of a GPU's driver beyond those that only ask which devices there are."""
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return len(os.listdir("/proc/self/task")), sum(link.startswith("/dev/nvidia-uvm") for link in links)
 
 
 def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
