@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bottega.compiler.library.cpp.strings import without_functions
 from bottega.compiler.library.insert import without_library_functions
-from bottega.compiler.link import linked, names_kept
+from bottega.compiler.link import names_kept
 from bottega.compiler.source.names import imported, names_of
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.source.text import defines_model, parsed
@@ -44,7 +44,7 @@ def stripped(source: str, task_source: str) -> str:
         for step in steps:
             with suppress(*_UNREADABLE):
                 short = step(short, task_source)
-        if short != source and defines_model(linked(short, task_source)):
+        if short != source and defines_model(short):
             return short
     return source
 

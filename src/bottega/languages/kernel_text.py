@@ -83,7 +83,7 @@ def pairs(text: str) -> Iterator[tuple[str, str]]:
 def imports_from_runtime(text: str, name: str) -> bool:
     """Whether `name` is imported from `bottega.runtime`, or used as its attribute."""
     importing = open_bracket = False
-    for before, last in pairs(text):
+    for before, last in pairs(text) if "runtime" in text and name in text else ():
         token = last.rpartition(".")[2] or "."
         if token == "import":
             importing, open_bracket = before == "bottega.runtime", False

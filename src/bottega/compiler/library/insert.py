@@ -11,7 +11,7 @@ from bottega.compiler.library.renaming import renamed
 from bottega.compiler.source.names import BUILTIN, NameUse, imported, names_of
 from bottega.compiler.source.placement import AnswerFile, Insertion
 from bottega.compiler.source.statements import binds, reads
-from bottega.compiler.source.text import compiles, parsed
+from bottega.compiler.source.text import names_are_sound, parsed
 
 _ALONE = "ALONE"
 _SUFFIX = "_part"
@@ -48,7 +48,7 @@ def with_library_functions(source: str, task_names: Set[str], library: KernelLib
     texts = {_ALONE: f"{_ALONE} = {_is_alone(tree.body, wanted, library)}"}
     pieces += [Insertion((function.name,), renamed(texts.get(function.name, function.text), others)) for function in functions]
     whole = answer.with_pieces(pieces, (), ())
-    return whole if compiles(whole) else source
+    return whole if names_are_sound(whole) else source
 
 
 def without_library_functions(source: str, task_names: Set[str], library: KernelLibrary | None = None) -> str:
