@@ -1,14 +1,17 @@
-"""Does RL help a model that is right on some of its answers? From one cold start: RL, RL with shuffled advantages, fine-tuning on own right answers,
-and on the compiler's, each for as many seconds; then all of them on tasks of kinds that nobody was taught.
+"""Does RL help a model that is right on some of its answers? From one cold start: RL, RL with shuffled advantages, fine-tuning on own right
+answers, on more of the cold start's own rows (`longer`), and on the compiler's answers to the same tasks (`compiler`; RL never sees them), each for
+as many seconds; then all of them on tasks of kinds that nobody was taught.
 
 Of the tasks for which `repair.py draw` drew samples those are kept of which a tenth to nine tenths are right (`select`); while it learns, those that
-leave that band give way (`rollout.band`), and groups without a signal are replaced. Stages, because a GPU may be lent for minutes: every arm stops
-at its time with a checkpoint, and the same call goes on. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
+leave that band give way (`rollout.band`). A step is one turn of 16 tasks and replaces none: all of its answers are drawn, and then judged,
+together. Stages, because a GPU may be lent for minutes: every arm stops at its time with a checkpoint, and the same call goes on. `pack` and
+`unpack` carry an arm to another machine in files of 15 MB.
 
     PYTHONPATH=src python3 benchmarks/edge_rl.py select edge
-    PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge rl --seconds 240
-    PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge shuffled --seconds 240
-    PYTHONPATH=src python3 benchmarks/edge_rl.py answer edge cold rl shuffled
+    PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge rl --seconds 500 --trusted --untimed
+    PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge shuffled --seconds 500 --trusted --untimed
+    PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge longer --seconds 500
+    PYTHONPATH=src python3 benchmarks/edge_rl.py answer edge cold rl shuffled longer
     PYTHONPATH=src python3 benchmarks/edge_rl.py report edge
 """
 
@@ -70,26 +73,27 @@ ARMS: dict[str, tuple[str, ...]] = {
     "shuffled": ("ablations.shuffled_advantages=true",),
     "own": ("stages.own_answers=1000",),
     "ppo": ("advantage.name=gae", "stages.critic=2", "critic.lr=2e-4"),
-    "one-turn": ("rollout.turns=1",),
+    "two-turns": ("rollout.turns=2", "rollout.tasks=8"),
     "joint": (
-        "ablations.skills=true", "rollout.schemes=1", "rollout.samples=8", "rollout.summaries=2", "skills.library=starter", "skills.proofs=1",
-        "skills.rounds=8", "skills.siblings=2",
+        "rollout.turns=2", "rollout.tasks=8", "ablations.skills=true", "rollout.schemes=1", "rollout.samples=8", "rollout.summaries=2",
+        "skills.library=starter", "skills.proofs=1", "skills.rounds=8", "skills.siblings=2",
     ),
 }  # fmt: skip
-SFT = "compiler"
+SFT = {"compiler": KEPT, "longer": COLD}
+"""Fine-tuning, by the name of its rows."""
 RL_SETTINGS = (
-    "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "rollout.tasks=8", "rollout.schemes=0", "rollout.samples=16", "rollout.turns=2",
-    "rollout.summaries=0", "rollout.temperature=1.0", "rollout.max_tokens=1024", "rollout.style=terse", "rollout.timeout=20",
+    "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "rollout.tasks=16", "rollout.schemes=0", "rollout.samples=16", "rollout.turns=1",
+    "rollout.replaced=0", "rollout.summaries=0", "rollout.temperature=1.0", "rollout.max_tokens=1024", "rollout.style=terse", "rollout.timeout=20",
     "rollout.band=[0.1, 0.9]", "reward.name=davinci", "reward.cap=1.5", "reward.gamma=0.4", "ablations.skills=false", "optimiser.lr=2e-4",
     "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
 )  # fmt: skip
 PIECE = 15_000_000
-FIGURES = ("correct", "reward", "entropy", "rows", "seconds/step")
+FIGURES = ("correct", "reward", "entropy", "rows", "seconds/rollout", "seconds/training", "seconds/step")
 """Of a step, that are told."""
 Inputs = Callable[[Config], AbstractContextManager[RlInputs]]
 
 app = typer.Typer(add_completion=False, help=__doc__)
-Arm = Annotated[str, typer.Argument(help=f"{', '.join(ARMS)} or {SFT}")]
+Arm = Annotated[str, typer.Argument(help=", ".join((*ARMS, *SFT)))]
 
 
 @app.command()
@@ -130,8 +134,10 @@ def arm(
     def late() -> bool:
         return time.monotonic() - begun > seconds
 
-    if name == SFT:
-        print(f"{name}: {_by_compiler(folder, model, device, late, settings.split())} steps, {time.monotonic() - begun:.0f} s")
+    if name in SFT:
+        print(
+            f"{name}: {_fine_tuned(folder, name, model, device, late, settings.split())} steps, {time.monotonic() - begun:.0f} s"
+        )
         return
     own = [
         f"model.name={model}",
@@ -168,8 +174,8 @@ def _tell(event: RlEvent, figures: Sequence[str]) -> None:
             log(f"step {event.step}: {told} {event.note}")
 
 
-def _by_compiler(folder: Path, model: str, device: str, late: Callable[[], bool], settings: Sequence[str]) -> int:
-    """As many steps on the compiler's answers to the kept tasks as fit. A run that is stopped exports no model by itself."""
+def _fine_tuned(folder: Path, name: str, model: str, device: str, late: Callable[[], bool], settings: Sequence[str]) -> int:
+    """As many steps as fit. A run that is stopped exports no model by itself."""
     own = [
         f"model.name={model}",
         f"model.device={device}",
@@ -180,13 +186,13 @@ def _by_compiler(folder: Path, model: str, device: str, late: Callable[[], bool]
     ]
     preset = "one-gpu" if device.startswith("cuda") else "laptop"
     config = read_config("sft", preset, None, [*own, "optimiser.schedule=constant", "checkpoint.every=10000", *settings])
-    ended = sft(config, folder / f"{KEPT}.jsonl", folder / SFT, stop=late)
+    ended = sft(config, folder / f"{SFT[name]}.jsonl", folder / name, stop=late)
     loaded = load_for_training(config)
-    learner, keeping = Learner.begin(config, loaded.model), Checkpoints(folder / SFT / CHECKPOINTS)
+    learner, keeping = Learner.begin(config, loaded.model), Checkpoints(folder / name / CHECKPOINTS)
     saved = keeping.latest(learner)
     assert saved is not None
     keeping.load(saved, learner)
-    export_model(learner.whole_model(), loaded.tokenizer.inner, folder / SFT / MODEL, torch.bfloat16)
+    export_model(learner.whole_model(), loaded.tokenizer.inner, folder / name / MODEL, torch.bfloat16)
     return ended.step
 
 
@@ -263,7 +269,7 @@ def contrasts(found: Scores) -> Iterator[str]:
     """On the tasks that both have, in points, with intervals over tasks."""
     yield "| | tasks | greedy, points | samples, points |"
     yield "|---|---:|---|---|"
-    for one, other in ((one, other) for one in found for other in found if one != other and one in (*ARMS, SFT)):
+    for one, other in ((one, other) for one in found for other in found if one != other and one in (*ARMS, *SFT)):
         both = sorted(found[one].keys() & found[other].keys())
         if both:
             pairs = [difference(*([found[way][task][place] for task in both] for way in (one, other))) for place in (0, 1)]
