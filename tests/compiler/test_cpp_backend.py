@@ -15,6 +15,7 @@ from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
 from bottega.compiler.module_frame import frame_of
 from bottega.compiler.plan import KernelPlan
+from bottega.compiler.planner_passes import FOR_THREADS
 from bottega.compiler.planner_passes import PASSES as PLANNER
 from bottega.compiler.step_compiler import lower_task
 from bottega.compiler.view import Buffer, View
@@ -239,6 +240,35 @@ def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
     _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
     lowered = lower_task(Task(source, "module"), with_library=False)
     assert "side[first * depth + k * TALL + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+
+
+@pytest.mark.parametrize("shape", ["3, 50, 77", "2, 16, 16", "9, 33, 8", "40, 21, 45"])
+def test_rows_that_lie_along_the_depth_are_turned_into_panels_square_by_square(shape: str) -> None:
+    source = module("x @ x.transpose(1, 2)", f"torch.randn({shape})")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert "pack_rows(x + " in write(lowered.plan(ALL), lowered.frame, ALL)
+    _check(source, ALL, 5)
+    _check(module("F.linear(x, y)", "torch.randn(50, 70), torch.randn(41, 70)", "x, y"), ALL, 5)
+
+
+@pytest.mark.parametrize("columns, whole", [(64, True), (512, True), (300, False)])
+def test_a_tile_of_columns_has_a_known_length_where_all_are_full(columns: int, whole: bool) -> None:
+    source = module("x.sum(1)", f"torch.randn(5, 30, {columns})")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert (f"start + {min(columns, 256)};" in text) == whole and ("std::min<int64_t>(start + 256" in text) != whole
+    _check(source, ALL, 3)
+
+
+def test_long_rows_are_normalised_in_one_loop_where_there_is_one_for_each_thread() -> None:
+    source = module("self.n(x)", "torch.randn(8, 16, 3000)", init="self.n = nn.GroupNorm(4, 16)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    threads = ALL | {FOR_THREADS}
+    assert write(lowered.plan(threads), lowered.frame, threads).count('extern "C"') == 1
+    assert write(lowered.plan(ALL), lowered.frame, ALL).count('extern "C"') == 2
+    _check(source, threads, 3)
+    few = lower_task(Task(module("self.n(x)", "torch.randn(2, 16, 9000)", init="self.n = nn.GroupNorm(4, 16)"), "module"))
+    assert write(few.plan(threads), few.frame, threads).count('extern "C"') == 2
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf")])

@@ -12,10 +12,10 @@ from bottega.compiler.bodies import bodies, loads, made, operands, read, without
 from bottega.compiler.expression import Apply, Cast, Gather, Load, walk
 from bottega.compiler.grouped_products import gate
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
-from bottega.compiler.planner_passes import SHARED_RESULTS, is_ours
+from bottega.compiler.planner_passes import FOR_THREADS, SHARED_RESULTS, is_ours
 
-FEW_ROWS, LONG_ROW = 512, 8192
-"""Below so many rows of at least this length, a program for each row leaves the device idle."""
+FEW_ROWS, FEW_FOR_THREADS, LONG_ROW = 512, 32, 8192
+"""Below so many rows of at least this length, a program for each row leaves the device idle: a GPU, or the threads of a processor."""
 MOST_STORES = 4
 """Of a map that stores on the way what others read. A recurrence that is written out step by step would else become one expression."""
 MOST_AGAIN = 256
@@ -172,11 +172,17 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     if not isinstance(consumer, Map) or not _may_fuse(producer, passes):
         return None
     if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
-        enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
+        enough = keeps_busy(producer, passes)
         joined = fusion.spread(producer, consumer, buffer) if enough and len(consumer.shape) > len(producer.kept) else None
         if joined is not None:
             return joined
     return fusion.absorb(producer, consumer, buffer)
+
+
+def keeps_busy(rows: RowProgram, passes: frozenset[str]) -> bool:
+    """Whether a program for each row keeps the device busy."""
+    few = FEW_FOR_THREADS if FOR_THREADS in passes else FEW_ROWS
+    return math.prod(rows.kept) >= few or math.prod(rows.reduced) < LONG_ROW
 
 
 def _computed_again(producer: Map, consumer: GroupedProduct, buffer: str) -> bool:

@@ -7,14 +7,13 @@ to write. What a pass cannot be applied to stays as it is.
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 from bottega.compiler import fusion
 from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
-from bottega.compiler.fusion_rule import FEW_ROWS, LONG_ROW, fused_kernels
+from bottega.compiler.fusion_rule import fused_kernels, keeps_busy
 from bottega.compiler.in_place import stored_in_place
 from bottega.compiler.kernel import Convolution, FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, heads_last, in_layout, in_order, with_heads_last
@@ -45,7 +44,7 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
         kernels = _live(kernels, _buffers_of((lowered.returned, *lowered.changed)))
     buffers = dict(lowered.buffers)
     if "statistics_apart" in passes:
-        kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
+        kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers, passes)]
     returned = _buffers_of((lowered.returned, *lowered.changed))
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
@@ -143,11 +142,11 @@ def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
     return kept[::-1]
 
 
-def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
+def _apart(kernel: Kernel, buffers: dict[str, Buffer], passes: frozenset[str]) -> list[Kernel]:
     """Splits a row program over few long rows into one that stores a number for each row and reduction, and a map that uses them."""
     if not isinstance(kernel, RowProgram) or not kernel.element_stores or len(kernel.reductions) != 2 or not kernel.kept:
         return [kernel]
-    if math.prod(kernel.kept) >= FEW_ROWS or math.prod(kernel.reduced) < LONG_ROW:
+    if keeps_busy(kernel, passes):
         return [kernel]
     target = kernel.element_stores[0].view.buffer
     strides = contiguous_strides(kernel.kept)

@@ -10,6 +10,8 @@ from bottega.compiler.matmul_rule import pays
 OWN_PRODUCT, CHUNKED_ROWS, OWN_RECURRENCE = "own_product", "chunked_rows", "own_recurrence"
 SHARED_RESULTS, IN_PLACE, SHORT_ROWS = "shared_results", "in_place", "short_rows"
 SEPARATE_WINDOWS = "separate_windows"
+FOR_THREADS = "for_threads"
+"""On for every plan that a processor's threads run: they are fewer than a GPU's programs, and a row that stays in a cache is worth more."""
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",

@@ -26,7 +26,7 @@ from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import make_plan
-from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, OWN_RECURRENCE, PASSES
+from bottega.compiler.planner_passes import FOR_THREADS, LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, OWN_RECURRENCE, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.trace import trace
@@ -281,9 +281,9 @@ class StepBuilder:
 
     @property
     def always(self) -> frozenset[str]:
-        """Passes that are on from the start: a vendor library's recurrence is one kernel, beside which nothing else of a module counts."""
+        """What is on from the start; on a GPU our recurrence: a vendor library's is one kernel, beside which nothing of a module counts."""
         known = {pass_.name for pass_ in self.target.passes} - self.excluded
-        return frozenset({OWN_RECURRENCE} & known) if self.target.language.on_gpu else frozenset()
+        return frozenset({OWN_RECURRENCE} & known if self.target.language.on_gpu else {FOR_THREADS})
 
     @property
     def whole(self) -> tuple[CompilerPass, ...]:

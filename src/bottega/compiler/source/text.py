@@ -49,9 +49,9 @@ def compiles(source: str) -> bool:
 
 
 def names_are_sound(source: str) -> bool:
-    """What `compiles` would find of where names stand, imports from the future among them, at a third of its cost: no code is made."""
-    if len(source) > LONGEST:
-        return False
+    """What `compiles` would find of where names stand, at a third of its cost: no code is made. Where imports from the future may stand needs it."""
+    if len(source) > LONGEST or "__future__" in source:
+        return compiles(source)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -58,7 +58,9 @@ def write_across(space: RowSpace, column: Axis) -> list[str]:
     lane = f"{column.index} - {start}"
     loop = f"for (int64_t {column.index} = {start}; {column.index} < {end}; ++{column.index})"
     writer = _Tile(space, [*outer, column], inner, lane, loop, private)
-    lines = [f"const int64_t {end} = std::min<int64_t>({start} + {writer.width}, {column.size});"]
+    whole = column.length % writer.width == 0  # then the compiler knows how long a tile is, and keeps sums in registers
+    after = f"{start} + {writer.width}"
+    lines = [f"const int64_t {end} = {after if whole else f'std::min<int64_t>({after}, {column.size})'};"]
     for reduction in space.reductions:
         lines += writer.reduce(reduction)
     lines += writer.rows_out()

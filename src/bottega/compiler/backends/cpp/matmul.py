@@ -17,7 +17,7 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import PACKED_CALL, PACKS, PANEL, TALL, VECTOR, WIDENED
+from bottega.compiler.library.cpp.vectors import PACKED_CALL, PACKS, PANEL, TALL, TURNED, VECTOR, WIDENED
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
@@ -236,6 +236,12 @@ def _packed(o: Operands) -> list[str]:
         indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
         indent(f"    {column.length} % WIDE == 0 || {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
     ]
+    if not once and o.kernel.dtype == "float32" and depth.step(o.right) == 1:
+        function.prelude.add("turned", TURNED)
+        rows_of = f"{function.pointer(o.right.buffer)} + {o.place(o.right, column=n['start'], depth='0')}".replace(" + 0,", ",")
+        count = f"std::min<int64_t>(WIDE, {column.size} - {n['start']})"
+        to = f"{n['pack']} + {n['p']} * {depth.size} * WIDE"
+        packing = [f"pack_rows({rows_of}, {column.step(o.right)}, {count}, {depth.size}, {to});"]
     end = f"({column.length} % WIDE ? std::min({n['start']} + WIDE, {column.size}) : {n['start']} + WIDE)"  # mostly steps that are known
     start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
     left = function.pointer(o.left.buffer)

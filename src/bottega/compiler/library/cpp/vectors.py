@@ -25,6 +25,44 @@ constexpr int64_t TALL = 8;
 #else
 constexpr int64_t TALL = 6;
 #endif"""
+TURNED = """// a square of LANES rows of LANES floats is turned by exchanging halves, then quarters, and so on
+template <int64_t STEP> static inline void exchanged(vec* v) {
+  typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
+  lanes low, high;
+  for (int64_t j = 0; j < LANES; ++j) {
+    low[j] = j & STEP ? LANES + j - STEP : j;
+    high[j] = j & STEP ? LANES + j : j + STEP;
+  }
+  #pragma GCC unroll 16
+  for (int64_t i = 0; i < LANES; ++i)
+    if (!(i & STEP)) {
+      const vec a = v[i], b = v[i + STEP];
+      v[i] = __builtin_shuffle(a, b, low);
+      v[i + STEP] = __builtin_shuffle(a, b, high);
+    }
+  if constexpr (STEP > 1) exchanged<STEP / 2>(v);
+}
+
+// to[k * WIDE + l] = from[l * apart + k] for `count` rows; those that are missing are zero
+static inline void pack_rows(const float* from, int64_t apart, int64_t count, int64_t depth, float* to) {
+  int64_t l = 0;
+  for (; l + LANES <= count; l += LANES) {
+    int64_t k = 0;
+    for (; k + LANES <= depth; k += LANES) {
+      vec v[LANES];
+      #pragma GCC unroll 16
+      for (int64_t u = 0; u < LANES; ++u) std::memcpy(&v[u], from + (l + u) * apart + k, sizeof(vec));
+      exchanged<LANES / 2>(v);
+      #pragma GCC unroll 16
+      for (int64_t u = 0; u < LANES; ++u) std::memcpy(to + (k + u) * WIDE + l, &v[u], sizeof(vec));
+    }
+    for (; k < depth; ++k)
+      for (int64_t u = l; u < l + LANES; ++u) to[k * WIDE + u] = from[u * apart + k];
+  }
+  for (; l < WIDE; ++l)
+    for (int64_t k = 0; k < depth; ++k) to[k * WIDE + l] = l < count ? from[l * apart + k] : 0.f;
+}"""
+"""Of rows that lie along the depth: element by element, packing takes as long as the product where there are a hundred rows."""
 _PACK = """// a matrix in panels of WIDE columns, each with its depth in order, as a product's tiles read it
 extern "C" void PACK(const TYPE* weight, TYPE* panels, int64_t columns, int64_t depth, int64_t across, int64_t along) {
   #pragma omp parallel for schedule(static)
