@@ -164,6 +164,8 @@ HALVES = [
          f"torch.randn(2, 6, 32{H}), torch.randn(6, 8{H}), torch.randn(6, 8{H})",
          "self.q, self.k, self.v = (nn.Linear(32, 32, bias=False).bfloat16() for _ in range(3))\n"
          "self.w = nn.Parameter(torch.ones(8).bfloat16())", "x, c, s"),
+    task("heads_first_bf16", "q, k, v = (torch.tanh(each) for each in (x, y, z))\nreturn F.scaled_dot_product_attention(q, k, v)",
+         f"torch.randn(2, 3, 6, 8{H}), torch.randn(2, 3, 5, 8{H}), torch.randn(2, 3, 5, 8{H})", arguments="x, y, z"),
     task("residual_sum_bf16", "r = F.softmax(x, -1)\nreturn r + self.fc(F.gelu(r))", f"torch.randn(3, 6, 16{H})",
          "self.fc = nn.Linear(16, 16, bias=False).bfloat16()"),
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from half_tasks import HALVES
 from network_tasks import MLP
 from small_tasks import SMALL, task
 
+from bottega.compiler import fusion_rule
 from bottega.compiler.build_step import BuildStep
 from bottega.compiler.choices import Choices, Tile, Tuning
 from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
@@ -151,6 +152,7 @@ SUMS = {
     "r = F.softmax(x, -1); return r + self.p(F.gelu(r)), r": 0,
     "r = F.softmax(x, -1); h = self.p(F.gelu(r)); return r + h, h": 0,
     "r = F.softmax(x, -1); return r + self.b(F.gelu(r))": 0,  # with a bias
+    "r = F.softmax(x, -1); c = torch.view_as_complex(r.view(3, 20, 2)); return r + self.p(F.gelu(r)), torch.view_as_real(c * c)": 0,
 }
 
 
@@ -158,6 +160,20 @@ SUMS = {
 def test_a_residual_of_ours_that_nobody_else_reads_is_where_the_library_adds_its_product(forward: str) -> None:
     given = task("residual", forward, "torch.randn(3, 5, 8)", "self.p, self.b = nn.Linear(8, 8, bias=False), nn.Linear(8, 8)")
     assert written(given, Choices()).count("= linear_onto(") == SUMS[forward]
+
+
+def test_what_was_tried_behind_two_fused_kernels_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, merge_at = list[int](), fusion_rule._merge_at
+
+    def counted(kernels: Any, place: int, *rest: Any) -> Any:
+        tried.append(place)
+        return merge_at(kernels, place, *rest)
+
+    monkeypatch.setattr(fusion_rule, "_merge_at", counted)
+    layers = "for p in self.p:\n    x = F.layer_norm(x + F.silu(p(x)) * 0.5, (8,))\nreturn x"
+    given = task("layers", layers, "torch.randn(3, 8)", "self.p = nn.ModuleList(nn.Linear(8, 8) for _ in range(20))")
+    source = written(given, Choices())
+    assert launches(source) == 20 and len(tried) < 20 * 12
 
 
 def step(name: str, parent: BuildStep | None = None) -> BuildStep:

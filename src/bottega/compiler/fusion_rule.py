@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -45,15 +46,20 @@ EXPENSIVE = frozenset(
 
 def fused_kernels(kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
     """Fuses pairs until no pair is left; from the end, so that a result with several users first gets one."""
-    changed = True
-    while changed:
-        changed = False
-        for place in range(len(kernels) - 1, -1, -1):
-            merged = _merge_at(kernels, place, passes, returned) or _siblings(kernels, place, passes)
-            if merged is not None:
-                kernels, changed = merged, True
-                break
+    place = len(kernels) - 1
+    while place >= 0:
+        merged = _merge_at(kernels, place, passes, returned) or _siblings(kernels, place, passes)
+        if merged is not None:
+            place = len(merged) - _same_end(kernels, merged)  # what follows was tried, and nothing before it counts there
+            kernels = merged
+        place -= 1
     return kernels
+
+
+def _same_end(before: list[Kernel], after: list[Kernel]) -> int:
+    """How many kernels at the end are the same."""
+    pairs = zip(reversed(before), reversed(after))
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
 
 
 def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returned: set[str]) -> list[Kernel] | None:
@@ -152,10 +158,12 @@ def _operations(kernel: Kernel) -> int:
 
 def shared_rows(first: RowProgram, second: RowProgram) -> bool:
     """Whether both load the same elements of at least one buffer."""
+    if (first.kept, first.reduced) != (second.kept, second.reduced) or not read(first) & read(second):
+        return False
     looks = [
         {node.view for r in rows.reductions for node in walk(r.body) if isinstance(node, Load)} for rows in (first, second)
     ]
-    return first.kept == second.kept and first.reduced == second.reduced and bool(looks[0] & looks[1])
+    return bool(looks[0] & looks[1])
 
 
 def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:

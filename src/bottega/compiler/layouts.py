@@ -15,6 +15,13 @@ from bottega.compiler.fusion import turned
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
+DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
+"""Functions whose results are new tensors, dense and in order, which kernels after them rely on; others are asked for it."""
+
+
+def is_dense(call: FunctionCall) -> bool:
+    return any(word in call.function for word in DENSE)
+
 
 def in_layout(buffer: Buffer) -> str:
     """An input as the kernels address it, copied where a caller gives it in another layout than the task does."""
@@ -59,10 +66,14 @@ def heads_last(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[
         if all(_is_attention(other) and _whole_operand(other, name) for other in readers):
             lying = _lying if isinstance(kernel, Map) else _rows_lying
             changed[place], texts[name] = lying(kernel, buffers, (0, 2, 1, 3))
-    return [
-        dataclasses.replace(kernel, arguments=_seen(kernel.arguments, texts)) if isinstance(kernel, FunctionCall) else kernel
-        for kernel in changed
-    ]
+    return [_called_with(kernel, texts) if isinstance(kernel, FunctionCall) else kernel for kernel in changed]
+
+
+def _called_with(call: FunctionCall, texts: Mapping[str, str]) -> FunctionCall:
+    """The call with other text for whole looks at some buffers, and without the text in which it was settled before."""
+    if not any(view.buffer in texts for view in _views(call.arguments)):
+        return call
+    return dataclasses.replace(call, arguments=_seen(call.arguments, texts), text="", looks=())
 
 
 def _is_attention(kernel: Kernel) -> TypeGuard[FunctionCall]:
@@ -71,11 +82,7 @@ def _is_attention(kernel: Kernel) -> TypeGuard[FunctionCall]:
 
 def _whole_operand(call: FunctionCall, name: str) -> bool:
     """Whether a call reads a buffer as its query, key or value, and nowhere else."""
-    seen = [
-        value
-        for value in tree_leaves((call.arguments, call.keywords), is_leaf=_is_view)
-        if _is_view(value) and value.buffer == name
-    ]
+    seen = [value for value in _views((call.arguments, call.keywords)) if value.buffer == name]
     return seen == [value for value in call.arguments[:3] if _is_view(value) and value.buffer == value.text == name]
 
 
@@ -150,7 +157,11 @@ def _seen(value: Any, texts: Mapping[str, str]) -> Any:
     return tree_map(seen, value, is_leaf=_is_view)
 
 
-def _is_view(value: Any) -> bool:
+def _views(value: Any) -> list[View]:
+    return [leaf for leaf in tree_leaves(value, is_leaf=_is_view) if _is_view(leaf)]
+
+
+def _is_view(value: Any) -> TypeGuard[View]:
     return isinstance(value, View)
 
 

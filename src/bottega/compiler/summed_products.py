@@ -10,6 +10,7 @@ from bottega.compiler.bodies import made, operands, read
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.expression import Apply, Cast, Expression, Load
 from bottega.compiler.kernel import FunctionCall, Kernel, Map
+from bottega.compiler.layouts import is_dense
 from bottega.compiler.view import Buffer, View
 
 SUMMED_PRODUCTS = CompilerPass(
@@ -36,7 +37,7 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
             assert isinstance(call, FunctionCall) and isinstance(kernel, Map)
             maker = next((one for one in kernels if residual in made(one)), None)
             last = [each for each in _readers(kernels, residual) if each >= kernels.index(call)] == [place]
-            if maker is None or isinstance(maker, FunctionCall) or residual in kept or not last:
+            if maker is None or isinstance(maker, FunctionCall) or residual in kept or not last or _seen_as(kernels, residual):
                 continue
             arguments = (buffers[residual].whole(), *call.arguments)
             whole = FunctionCall(ONTO, arguments, (), (kernel.stores[0].view.buffer,), (*call.origin, *kernel.origin))
@@ -47,6 +48,11 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
 
 def _readers(kernels: list[Kernel], name: str) -> list[int]:
     return [number for number, one in enumerate(kernels) if name in read(one)]
+
+
+def _seen_as(kernels: list[Kernel], name: str) -> bool:
+    """Whether torch may have given another tensor over the same memory, as it does for the complex numbers that a tensor holds."""
+    return any(isinstance(one, FunctionCall) and not is_dense(one) and name in read(one) for one in kernels)
 
 
 def _sum(kernel: Kernel, buffers: dict[str, Buffer]) -> tuple[str, str] | None:

@@ -7,10 +7,8 @@ from typing import Any
 from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import FunctionCall, PythonText
+from bottega.compiler.layouts import is_dense
 from bottega.compiler.view import View
-
-DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
-"""Functions whose results lie dense and in order, which kernels after them rely on; others are asked for it."""
 
 
 def write_call(file: FileWriter, kernel: FunctionCall) -> None:
@@ -29,7 +27,7 @@ def write_call(file: FileWriter, kernel: FunctionCall) -> None:
     called = (kernel.text or f"{kernel.function}({', '.join(arguments)})") + kernel.then
     text = f"{kernel.targets} = {called}"
     used = [name for name in kernel.results if name]
-    if kernel.library_call or any(word in kernel.function for word in DENSE):
+    if kernel.library_call or is_dense(kernel):
         file.forward.append(text)
     elif len(kernel.results) == 1:
         file.forward.append(f"{text}.contiguous()")
