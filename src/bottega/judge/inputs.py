@@ -36,6 +36,7 @@ from bottega.judge.tensor_transport import (
     must_have_plain_memory,
     unflatten,
 )
+from bottega.judge.tilt import tilt
 from bottega.judge.variants import OF_INTEGERS
 
 PLACE_FACTOR = 0x5851F42D4C957F2D
@@ -43,6 +44,7 @@ PLACE_FACTOR = 0x5851F42D4C957F2D
 DIGESTED_PIECE = 1 << 22
 """The same of a digest: three times as many words of eight bytes are held meanwhile, beside the inputs, and kept by the allocator when the first
 outputs come. They made the controller's peak of a task of 1 GB 0.3 GB larger than that of any other step."""
+TILTED = ("free", "sparse", "masked")
 TRIED_ON_THE_HOST = 64 << 20
 """Bytes of the inputs of a task for a GPU up to which the host tries its other integers first."""
 
@@ -85,6 +87,8 @@ class InputSource:
         """Inputs that are the same in every draw, with what they are like: a little of them changes from call to call, so that what was made of them
         cannot be kept."""
         self._reorder_only: bool | None = None
+        self.tilted: bool | None = None
+        """Whether numbers of variants are such as a lower precision rounds all up, or all down (`tilt`); None: they are left as they are."""
         self._weakened: dict[str, int] = {}
         """By variant, how many of the strengths the reference had no accurate answer to."""
 
@@ -136,6 +140,8 @@ class InputSource:
                 self.kinds = [structure(tensor) for tensor in drawn.tensors]
             for place in _to_be_varied(drawn, self.kinds):
                 apply_variant(drawn.tensors[place], self.kinds[place], variant, self.strength(variant))
+                if self.tilted is not None and self.kinds[place] in TILTED:
+                    tilt(drawn.tensors[place], self.tilted)
         return drawn
 
     def _look_for_discrete(self, drawn: InputSet) -> None:

@@ -187,6 +187,8 @@ def profile_task(
             eager.trim(deadline)
         outputs = eager.output_views(record.specs)
         profile.sizes = output_sizes(outputs)
+        if all(each.is_floating_point() or each.is_complex() for each in outputs):  # which of two is larger may be close
+            reference.inputs.tilted = reference.tilted
         largest = max((tensor.numel() for tensor in drawn.tensors if tensor.is_floating_point()), default=0)
         profile.long_sums = largest >= LONG_SUM * max(1, sum(each.numel() for each in outputs))
         counts = []
