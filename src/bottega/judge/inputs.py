@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from bottega.core.arguments import read_arguments
 from bottega.judge.discrete_variants import (
     GUESSABLE,
     INTEGERS,
+    KEPT,
     apply_discrete,
+    change_one_place,
     discrete_structure,
     flip_one_place,
     kind_of_table,
@@ -169,14 +172,17 @@ class InputSource:
         for place, (tensor, kind, one, two) in enumerate(zip(drawn.tensors, self.discrete, before, digests)):
             if one != two:
                 continue
-            like = kind if tensor.dtype == torch.bool or kind == "mask" else structure(tensor)
-            if like in ("mask", "free", "sparse"):
+            like = kind if tensor.dtype == torch.bool or kind in ("mask", *KEPT) else structure(tensor)
+            if like in ("mask", "free", "sparse") or (like in KEPT and len(tables) == 1 and self._answers_to(drawn, place)):
                 self._tables[place] = like
 
     def _refresh_tables(self, drawn: InputSet) -> None:
         for place in _to_be_varied(drawn, [self._tables.get(place, "fixed") for place in range(len(drawn.tensors))]):
-            refresh = flip_one_place if self._tables[place] == "mask" else loosen
-            refresh(drawn.tensors[place])
+            kind, tensor = self._tables[place], drawn.tensors[place]
+            if kind in KEPT:
+                change_one_place(tensor, kind)
+            else:
+                (flip_one_place if kind == "mask" else loosen)(tensor)
 
     def _vary_discrete(self, drawn: InputSet) -> None:
         kinds, strength = self.discrete or [], self.strength(drawn.variant)
@@ -186,17 +192,29 @@ class InputSource:
             apply_discrete(drawn.tensors[place], kinds[place], drawn.variant, strength, reorder_only=self._reorder_only)
 
     def _host_answers(self, drawn: InputSet) -> bool:
-        """Whether the reference has an answer to other integers. Asked of the host: on a GPU an index out of range ends the process."""
+        """Whether the reference has an answer to other integers."""
+
+        def vary(tensors: list[torch.Tensor], variant: str) -> None:
+            for tensor, kind in zip(tensors, self.discrete or []):
+                if kind != "fixed":
+                    apply_discrete(tensor, kind, variant, self.strength(variant))
+
+        return all(self._answers(drawn, partial(vary, variant=variant)) for variant in OF_INTEGERS)
+
+    def _answers_to(self, drawn: InputSet, place: int) -> bool:
+        """The same of a table that is another one in every call."""
+        kind = (self.discrete or [])[place]
+        return self._answers(drawn, lambda tensors: change_one_place(tensors[place], kind))
+
+    def _answers(self, drawn: InputSet, change: Callable[[list[torch.Tensor]], None]) -> bool:
+        """Asked of the host: on a GPU an index out of range ends the process."""
         if sum(tensor.nbytes for tensor in drawn.tensors) > TRIED_ON_THE_HOST:
             return False
+        tried = [tensor.to("cpu", copy=True) for tensor in drawn.tensors]
         try:
-            for variant in OF_INTEGERS:
-                tried = [tensor.to("cpu", copy=True) for tensor in drawn.tensors]
-                for tensor, kind in zip(tried, self.discrete or []):
-                    if kind != "fixed":
-                        apply_discrete(tensor, kind, variant, self.strength(variant))
-                with torch.no_grad():
-                    drawn.call(self.forward, tried)
+            change(tried)
+            with torch.no_grad():
+                drawn.call(self.forward, tried)
         except Exception:
             return False
         return True
