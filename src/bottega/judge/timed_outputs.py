@@ -97,13 +97,13 @@ class TimedOutputs:
         comparison = OutputPair(each.place, got, want, each.typical).comparison(self.options.precision)
         if comparison.exact or off[0] > comparison.limit.overall:
             return False
-        unseen = Unseen(want.shape)
+        unseen = Unseen(want)
         unseen.feed_all(got, want, want, 0)
         return bool(unseen.problem(comparison))
 
     def _unseen_problem(self, held: list[OutputPair], inputs: InputSet) -> str:
         """What is else seen in trials only: otherwise it could be left out once they are over."""
-        seen = [Unseen(each.want.shape) for each in held]
+        seen = [Unseen(each.want) for each in held]
         try:
             for piece in self.oracle.truth(inputs, self.options.state, [each.want for each in held]):
                 for each, truth, unseen in zip(held, piece.outputs, seen):

@@ -252,7 +252,7 @@ def _against_truth(
     are not finite on plain inputs, such as those behind a mask; a variant that has no more of them can be used."""
     outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
     comparisons: list[OutputComparison] = []
-    seen = [Unseen(each.want.shape) for each in held]
+    seen = [Unseen(each.want) for each in held]
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
     lost: list[torch.Tensor] = []
@@ -316,12 +316,13 @@ def _overflows(truths: list[torch.Tensor], references: list[torch.Tensor], usual
 
 
 class Unseen:
-    """What a comparison of the whole output does not show."""
+    """What a comparison of the whole output does not show. Of complex numbers both parts are looked at, as another axis."""
 
-    def __init__(self, shape: torch.Size):
-        self.slices, self.typical = FaintSlices(shape), TypicalError()
+    def __init__(self, want: torch.Tensor):
+        self.slices, self.typical = FaintSlices(parts_of(want).shape), TypicalError()
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, first: int) -> None:
+        got, reference, truth = map(parts_of, (got, reference, truth))
         self.slices.feed_all(got, reference, truth, first)
         self.typical.feed_all(got, reference, truth)
 
@@ -330,6 +331,10 @@ class Unseen:
             return ""
         scale, limit = comparison.scale, comparison.limit
         return self.slices.problem(scale, limit) or self.typical.problem(scale, limit)
+
+
+def parts_of(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def rows_of(tensor: torch.Tensor, rows: slice) -> torch.Tensor:
