@@ -249,7 +249,7 @@ def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypat
     log: list[str] = []
     no_inspection(monkeypatch)
     monkeypatch.setattr(rounds.secrets, "randbelow", lambda bound: 0)  # looks in every round
-    profile = SimpleNamespace(aliases=False, mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
+    profile = SimpleNamespace(aliased=frozenset(), mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
     runners = [Called(name, log) for name in ("eager", "compile", "candidate")]
     rounds.run_rounds(
         lambda variant: SimpleNamespace(variant=variant),  # type: ignore[arg-type, return-value]
@@ -271,7 +271,7 @@ class Recorded(Called):
     def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
         self.log.append(self.name)
         return CallRecord(
-            2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=False, restrided=False, settle_ns=0, late_write=False
+            2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=frozenset(), restrided=False, settle_ns=0, late_write=False
         )
 
 
@@ -361,7 +361,7 @@ def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
         settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02),  # type: ignore[arg-type]
         options=SimpleNamespace(paused=nullcontext, deadline=lambda: math.inf),  # type: ignore[arg-type]
         ahead=[],
-        profile=SimpleNamespace(aliases=False, mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
+        profile=SimpleNamespace(aliased=frozenset(), mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
     )
 
 

@@ -84,10 +84,14 @@ class OutputPresence:
         )
 
 
-def scattered_regions(where: Places, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Address and length of random elements of the outputs, whose addresses `OutputPresence` has verified."""
+def scattered_regions(
+    where: Places, outputs: Sequence[torch.Tensor], without: frozenset[int] = frozenset()
+) -> list[tuple[int, int]]:
+    """Address and length of random elements of the outputs, but for some, whose addresses `OutputPresence` has verified."""
     regions = []
     for number in secret_choice([tensor.nbytes for tensor in outputs], MOST_OUTPUTS):
+        if number in without:
+            continue
         tensor, (address, strides) = outputs[number], where[number]
         width = tensor.dtype.itemsize
         chosen = secret_indices(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)

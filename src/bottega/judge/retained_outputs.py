@@ -39,9 +39,11 @@ class RetainedOutputs:
     """Where each output begins in the runner's own memory; empty where it cannot be read there."""
 
     @classmethod
-    def of(cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int]) -> RetainedOutputs:
-        """Remember outputs that were just handed over, in `base`."""
-        numbers = [number for number, spec in enumerate(specs) if spec.extent >= 8]
+    def of(
+        cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int], without: frozenset[int] = frozenset()
+    ) -> RetainedOutputs:
+        """Remember outputs that were just handed over, in `base`, but for some."""
+        numbers = [number for number, spec in enumerate(specs) if spec.extent >= 8 and number not in without]
         numbers = [numbers[place] for place in secret_choice([specs[number].extent for number in numbers], MOST_OUTPUTS)]
         where = [addresses[number] for number in numbers if number < len(addresses)]
         kept = cls(

@@ -215,7 +215,7 @@ def reuses_outputs(
 ) -> bool:
     """Whether a later call has changed what was returned, or what was returned is not the candidate's own."""
     written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
-    if written and (why := candidate.overwrite(mine)):
+    if written and (why := candidate.overwrite(mine, profile.aliased)):
         result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
         return True
     if not keep and candidate.retained is not None and (candidate.reads_memory or secrets.randbelow(2)):

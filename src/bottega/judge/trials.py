@@ -150,7 +150,7 @@ def run_trial(
         _against_truth(trial, held, oracle, inputs, options, profile.nonfinite)
     if dominated and not trial.problem:
         trial.skipped = "a few elements are so large on it that the others are not seen"
-    if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got)):
+    if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got, profile.aliased)):
         trial.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
     if before and candidate.retained_was_altered(got.specs, options.strides, options.deadline()):
         trial.violations.append(OUTPUT_REUSED)
@@ -176,8 +176,8 @@ def may_overwrite(candidate: Runner, profile: TaskProfile) -> bool:
 
 
 def may_keep(profile: TaskProfile) -> bool:
-    """Whether a candidate's outputs must stay unchanged: not where the reference itself returns its inputs or changes its outputs later."""
-    return not (profile.aliases or profile.mutates or profile.reuses_outputs)
+    """Whether a candidate's outputs must stay unchanged: not where the reference itself changes its inputs, or its outputs later."""
+    return not (profile.mutates or profile.reuses_outputs)
 
 
 def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
@@ -205,7 +205,7 @@ def call_violations(runner: Runner, record: CallRecord, inputs: InputSet, option
     touched = [i for i in runner.mutated(record, inputs) if i not in options.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))
-    if record.aliases and not options.reference_aliases and not options.mutates:
+    if record.aliases - options.aliased and not options.mutates:
         found.append(
             ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
         )
