@@ -96,14 +96,18 @@ def _import_more(names: Sequence[str]) -> None:
             found = bytes(_imports(name) for name in names)
             os.write(theirs, found if _unforkable() == before else b"")
         os._exit(0)
-    process = os.pidfd_open(probe)
+    try:
+        process = os.pidfd_open(probe)
+    except ProcessLookupError:  # it has ended, and the kernel has reaped it
+        process = -1
     os.close(theirs)
     ended = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
     found = os.read(ours, len(names)) if ended else b""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(process, signal.SIGKILL)
     os.close(ours)
-    os.close(process)
+    if process >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        os.close(process)
     for name in (name for name, fit in zip(names, found) if fit):
         _imports(name)
     gc.collect()
