@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bottega.judge.discrete_variants import apply_discrete, discrete_structure, kind_of_table
+from bottega.judge.discrete_variants import apply_discrete, change_one_place, discrete_structure, kind_of_table
 from bottega.judge.input_variants import STRONGEST, Strength
 from bottega.judge.inputs import InputSource
 from bottega.judge.variants import OF_INTEGERS
@@ -198,10 +198,15 @@ def test_where_parts_begin_is_left_alone_where_another_table_may_tell_the_same()
         (torch.block_diag(*[torch.ones(8, 8)] * 8).bool(), "mask"),
         (torch.eye(64), "fixed"),
         (torch.eye(64)[torch.randperm(64)].bool(), "fixed"),
-        (torch.arange(64).view(4, 16).t().reshape(-1), "permutation"),
-        (torch.arange(64).flip(0), "permutation"),
-        (torch.arange(0, 640, 10) ** 2, "fixed"),
-        (torch.randint(0, 9, (64,)), "fixed"),
+        (torch.arange(64).view(4, 16).t().reshape(-1), "order"),
+        (torch.arange(64).flip(0), "order"),
+        (torch.arange(0, 640, 10) ** 2, "rising"),
+        (torch.tensor([0, 3, 3, 9]), "rising"),
+        (torch.arange(64) // 7, "rising"),
+        (torch.randint(0, 9, (64,)), "order"),
+        (torch.tensor([7, 2, 9, 4]), "order"),
+        (torch.eye(64)[0].long(), "fixed"),
+        (torch.tensor([[0, 5], [3, 1], [2, 2]]), "fixed"),
         (torch.randn(64, 64), "fixed"),
     ],
 )
@@ -218,9 +223,31 @@ def test_a_mask_changes_in_some_places_and_stays_symmetric() -> None:
     assert bool(varied.any(-1).all()) and not bool(varied.all(-1).any())
 
 
+def test_what_rises_does_so_by_the_same_steps_in_another_order() -> None:
+    drawn = torch.stack([torch.arange(64) ** 2, torch.arange(64) // 3])
+    apply_discrete(varied := drawn.clone(), "rising", "discrete", STRONGEST)
+    assert torch.equal(varied.diff().sort(-1).values, drawn.diff().sort(-1).values) and not torch.equal(varied, drawn)
+    assert torch.equal(varied[:, [0, -1]], drawn[:, [0, -1]])
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [(torch.arange(64), "consecutive"), (torch.arange(64) * 7 % 64, "order"), (torch.arange(1, 65).cumsum(0), "rising")],
+)
+@pytest.mark.parametrize("rows", [(), (1,), (2, 3)])
+def test_of_a_table_that_could_be_kept_one_place_changes(drawn: torch.Tensor, kind: str, rows: tuple[int, ...]) -> None:
+    drawn = drawn.expand(*rows, 64).clone()
+    change_one_place(varied := drawn.clone(), kind)
+    assert 0 < int((varied.diff() != drawn.diff()).sum()) <= 4 and int((varied != drawn).any(-1).sum()) == 1
+    if kind == "rising":
+        assert bool((varied.diff() > 0).all()) and torch.equal(varied[..., [0, -1]], drawn[..., [0, -1]])
+    else:
+        assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values)
+
+
 def test_a_permutation_is_another_one() -> None:
     drawn = torch.stack([torch.arange(64).flip(0), torch.arange(64).roll(3)])
-    apply_discrete(varied := drawn.clone(), "permutation", "discrete", STRONGEST)
+    apply_discrete(varied := drawn.clone(), "order", "discrete", STRONGEST)
     assert torch.equal(varied.sort(-1).values, drawn.sort(-1).values) and not torch.equal(varied, drawn)
 
 

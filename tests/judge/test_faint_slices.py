@@ -70,6 +70,16 @@ def test_a_giant_row_tells_nothing_of_a_column_in_which_it_is_faint_by_chance(mo
     assert any(found() for _ in range(8)), "a column with one element"
 
 
+def test_one_error_that_is_larger_than_all_others_hides_none() -> None:
+    """As large as one element may be off by, in a slice that is left out."""
+    truth = torch.randn(64, 2, dtype=torch.float64)
+    truth[:, 1] *= 2e-5
+    wrong = truth.float()
+    wrong[:, 1] = 0
+    wrong[0, 1] = 2e-4
+    assert "[:, 1]" in problem(wrong, truth)
+
+
 def test_outputs_without_slices_are_right() -> None:
     for shape in ((), (1,), (5,), (0, 4), (3, 4)):
         truth = torch.randn(shape, dtype=torch.float64)

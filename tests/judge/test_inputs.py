@@ -203,3 +203,31 @@ def test_tables_that_never_change_change_a_little_from_call_to_call() -> None:
     assert not torch.equal(drawn[2][1], drawn[3][1]) and torch.allclose(drawn[3][1], table, rtol=0.03)
     assert int((drawn[2][2] != near).sum()) in (1, 2) and torch.equal(drawn[2][2], drawn[2][2].T)
     assert torch.equal(table, torch.arange(64 * 64.0).view(64, 64).sin()), "the task keeps what is its own"
+
+
+def test_tables_of_integers_change_too_where_no_other_input_may_tell_the_same() -> None:
+    positions, begins = torch.arange(64), torch.tensor([0, 3, 9, 20, 64])
+    for table in (positions, begins, torch.arange(64) * 7 % 32):
+        source = InputSource(lambda table=table: [torch.randn(64, 64), table], "cpu")
+        drawn = [source.draw().tensors[1] for _ in range(4)]
+        assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[3], table)
+        assert not torch.equal(drawn[2], table) and set(drawn[2].tolist()) <= set(range(65))
+    both = InputSource(lambda: [torch.randn(64, 64), positions, begins], "cpu")
+    assert [torch.equal(both.draw().tensors[1], positions) for _ in range(4)] == [True] * 4
+
+    def only_as_drawn(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        assert torch.equal(table, positions)
+        return x
+
+    refused = InputSource(lambda: [torch.randn(64, 64), positions], "cpu", only_as_drawn)
+    assert [torch.equal(refused.draw().tensors[1], positions) for _ in range(4)] == [True] * 4
+
+
+def test_numbers_of_variants_are_such_as_a_lower_precision_rounds_all_to_one_side() -> None:
+    source = InputSource(lambda: [torch.randn(64, 64)], "cpu")
+    for up in (True, False):
+        source.tilted = up
+        varied = source.draw("mixed").tensors[0]
+        assert bool(((varied.bfloat16().float().abs() < varied.abs()) == up).all())
+        plain = source.draw().tensors[0]
+        assert 0.3 < float((plain.bfloat16().float().abs() < plain.abs()).float().mean()) < 0.7

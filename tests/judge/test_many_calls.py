@@ -14,6 +14,7 @@ import torch
 from bottega.judge import many_calls
 from bottega.judge.inputs import InputSet
 from bottega.judge.prepared_work import PreparedWork
+from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -53,7 +54,7 @@ def calls(
     for name in ("keeps_outputs", "reuses_outputs"):
         monkeypatch.setattr(many_calls, name, lambda *_: False)
     monkeypatch.setattr(many_calls, "call_violations", lambda *_: [])
-    monkeypatch.setattr(many_calls, "inspect_outputs", lambda *_: problem)
+    monkeypatch.setattr(TimedOutputs, "problem", lambda *_: problem)
     source, candidate = Source(), Called(quick=10)
     settings: Any = SimpleNamespace(quick=True)
     profile: Any = SimpleNamespace(input_room=room)
@@ -62,7 +63,7 @@ def calls(
     found = many_calls.call_often(
         source,
         nothing,
-        ("eager", baseline or Called(quick=0)),  # type: ignore[arg-type]
+        baseline or Called(quick=0),  # type: ignore[arg-type]
         candidate,  # type: ignore[arg-type]
         {variant: [] for variant in accepted},
         settings=settings,

@@ -54,3 +54,10 @@ def test_what_a_hostile_process_says_takes_no_time() -> None:
     primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29)
     tangled = [TensorPlace(at, (9,) * 10, tuple(p * 8191 for p in primes), 1) for at in range(64)]
     any_overlap([*tangled, TensorPlace(1 << 62, (1 << 40,), (1 << 40,), 4), TensorPlace(1, (1 << 60,), (1,), 4)])
+
+
+def test_two_of_hundreds_that_share_memory_are_found() -> None:
+    parts = list(torch.empty(300, 8))
+    assert not any_overlap(places(*parts))
+    assert any_overlap(places(*parts, parts[299]))
+    assert not any_overlap(places(*torch.empty(64, 100).unbind(1))), "columns, each of which lies between all others"

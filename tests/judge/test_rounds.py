@@ -16,6 +16,7 @@ from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, timed_call
+from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.worker_link import RunnerFailed
 
 MILLISECOND = 1_000_000
@@ -238,12 +239,17 @@ class Called:
         return []
 
 
+def no_inspection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimedOutputs, "problem", lambda *_: "")
+    monkeypatch.setattr(rounds, "call_violations", lambda *_: [])
+
+
 def test_a_candidate_is_looked_at_whichever_of_the_two_is_called_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or it would know by the time since its last call that nobody looks."""
     log: list[str] = []
-    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
+    no_inspection(monkeypatch)
     monkeypatch.setattr(rounds.secrets, "randbelow", lambda bound: 0)  # looks in every round
-    profile = SimpleNamespace(aliases=False, mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
+    profile = SimpleNamespace(aliased=frozenset(), mutates=frozenset(), reuses_outputs=True, large=False, writes_memory=False)
     runners = [Called(name, log) for name in ("eager", "compile", "candidate")]
     rounds.run_rounds(
         lambda variant: SimpleNamespace(variant=variant),  # type: ignore[arg-type, return-value]
@@ -265,7 +271,7 @@ class Recorded(Called):
     def run_call(self, drawn: object, options: object, keep: bool = False, look: Any = None, sampled: bool = False) -> Any:
         self.log.append(self.name)
         return CallRecord(
-            2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=False, restrided=False, settle_ns=0, late_write=False
+            2 * MILLISECOND, 1000, MILLISECOND, {}, [], aliases=frozenset(), restrided=False, settle_ns=0, late_write=False
         )
 
 
@@ -314,8 +320,9 @@ def test_rounds_that_are_run_again_end_with_the_candidates_time(
     monkeypatch: pytest.MonkeyPatch, seconds: float, count: int
 ) -> None:
     """A kernel whose calls take seconds would meet its time limit, and no round at all would say nothing."""
-    for name, value in {"inspect_outputs": "", "keeps_outputs": False, "reuses_outputs": False}.items():
-        monkeypatch.setattr(rounds, name, lambda *_, value=value: value)
+    no_inspection(monkeypatch)
+    for name in ("keeps_outputs", "reuses_outputs"):
+        monkeypatch.setattr(rounds, name, lambda *_: False)
     log: list[str] = []
     eager, candidate = Recorded("eager", log), Recorded("candidate", log)
     candidate.reads_memory = False
@@ -354,7 +361,7 @@ def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
         settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02),  # type: ignore[arg-type]
         options=SimpleNamespace(paused=nullcontext, deadline=lambda: math.inf),  # type: ignore[arg-type]
         ahead=[],
-        profile=SimpleNamespace(aliases=False, mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
+        profile=SimpleNamespace(aliased=frozenset(), mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]
     )
 
 
@@ -362,7 +369,7 @@ def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
 def test_inputs_that_the_reference_has_no_answer_to_are_no_fault_of_the_candidate(
     monkeypatch: pytest.MonkeyPatch, candidate: type[Called]
 ) -> None:
-    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
+    no_inspection(monkeypatch)
     log: list[str] = []
     seen = rounds_of([Raising("eager", log), candidate("candidate", log)], ["plain", "spiked"])
     assert log.count("eager spiked") <= 2, "no more of them"
@@ -372,7 +379,7 @@ def test_inputs_that_the_reference_has_no_answer_to_are_no_fault_of_the_candidat
 
 
 def test_who_raises_where_the_reference_answers_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "inspect_outputs", lambda *_: "")
+    no_inspection(monkeypatch)
     with pytest.raises(RunnerFailed):
         rounds_of([Recorded("eager", []), Raising("candidate", [])], ["spiked"])
 

@@ -17,7 +17,9 @@ MODULES = {
     "quiet_library": "LOADED = __import__('os').getpid()\n",
     "threaded_library": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
     "ending_library": "import os\nos._exit(0)\n",
-    "raising_library": "raise SystemExit('no')\n",
+    "raising_library": "raise ValueError('no')\n",
+    "leaving_library": "raise SystemExit('no')\n",
+    "deadly_library": "import os, signal\n\nif os.getsid(0) == os.getpid():\n    os.kill(os.getpid(), signal.SIGKILL)\n",
     "says_who": "import json, os, sys\n\ndef main(fds, arguments):\n"
     "    import quiet_library\n    found = [name for name in arguments['names'] if name in sys.modules]\n"
     "    os.write(fds[0], json.dumps([found, quiet_library.LOADED != os.getpid()]).encode())\n",
@@ -48,12 +50,25 @@ def found(server: ForkServer) -> tuple[list[str], bool]:
 def test_what_can_be_forked_is_there_and_the_rest_is_left_to_the_children(server: ForkServer) -> None:
     assert found(server) == (["quiet_library", "says_who"], False), "each child imports it by itself"
     for name in MODULES:
-        if name != "says_who":
+        if name not in ("says_who", "deadly_library"):
             server.import_for_children([name])
     names, earlier = found(server)
     assert earlier and names == ["quiet_library", "says_who"], "no threads, and the server is still there"
     server.import_for_children(["quiet_library", "no_such_library"])
     assert found(server)[1]
+
+
+def test_what_cannot_be_imported_does_not_keep_others_from_it(server: ForkServer) -> None:
+    server.import_for_children(["no_such_library", "raising_library", "quiet_library"])
+    assert found(server)[1]
+
+
+def test_a_server_that_is_lost_over_an_import_is_started_again_and_does_not_try_it_again(server: ForkServer) -> None:
+    """It is fine in a fork, and ends the server."""
+    server.import_for_children(["deadly_library"])
+    assert not found(server)[1]
+    server.import_for_children(["deadly_library", "quiet_library"])
+    assert found(server) == (["quiet_library", "says_who"], True)
 
 
 def test_only_packages_that_take_long_are_imported_for_all() -> None:

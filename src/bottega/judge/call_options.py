@@ -18,7 +18,8 @@ class CallOptions:
     """Which parameters candidate and baseline have: `loaded` or `seeded`."""
     mutates: frozenset[int]
     """Inputs that the reference itself changes in place."""
-    reference_aliases: bool
+    aliased: frozenset[int]
+    """Outputs of the reference that lie in the memory of its inputs: then a candidate's may too."""
     """Whether the reference returns memory of its inputs."""
     deadline: Callable[[], float]
     prepare_device: Callable[[], None]

@@ -20,7 +20,7 @@ class CallRecord:
     """By the worker's own clock: precise, and forgeable."""
     skeleton: Any
     specs: list[TensorSpec]
-    aliases: bool
+    aliases: frozenset[int]
     restrided: bool
     """Whether an output had another layout than the reference's, as the worker claims."""
     settle_ns: int

@@ -16,7 +16,9 @@ COUNTING = (torch.int64, torch.int32)
 FEW_VALUES = 64
 FEWEST_BEGINNINGS = 4
 """Of an axis in whose progression anybody would see where parts begin."""
-GUESSABLE = ("progression", "staircase", "mask", "permutation")
+GUESSABLE = ("progression", "staircase", "mask", "order", "rising")
+KEPT = ("consecutive", "order", "rising")
+"""Tables of integers of which much may be made that takes long: angles of positions, an order's inverse, the lengths of parts."""
 LOOKED_AT = 1 << 20
 MOST_GUESSED = 1 << 24
 """Elements of a mask or a grid that are looked at whole."""
@@ -65,15 +67,19 @@ def discrete_structure(tensor: torch.Tensor) -> str:
 
 
 def kind_of_table(tensor: torch.Tensor) -> str:
-    """The same of a tensor that is the same in every draw: `mask`, `permutation` (numbers that are all different, in no rising order), or `fixed`,
-    since others rest on what it says."""
+    """The same of a tensor that is the same in every draw: `mask`, `order` (numbers that neither rise nor fall, as for a gather), `rising` (where
+    parts of several lengths begin, or to which part each row belongs), or `fixed`, since others rest on what it says."""
     if not _could_be_guessed(tensor):
         return "fixed"
-    if tensor.dtype in COUNTING and tensor.shape[-1] >= SHORT:
-        ordered = tensor.sort(-1).values
-        unequal = bool((ordered.diff(dim=-1) > 0).all())
-        return "permutation" if unequal and not torch.equal(ordered, tensor) else "fixed"
-    return "mask" if _is_mask(tensor) else "fixed"
+    if tensor.dtype not in COUNTING:
+        return "mask" if _is_mask(tensor) else "fixed"
+    steps = tensor.diff(dim=-1)
+    if bool((steps >= 0).all()):
+        return "fixed" if bool((steps == steps[..., :1]).all()) else "rising"
+    if _is_mask(tensor):
+        return "mask"
+    few = len(tensor.unique()) <= 2  # one-hot
+    return "order" if not few and (tensor.dim() == 1 or tensor.shape[-1] >= SHORT) else "fixed"
 
 
 def varies_values(kind: str) -> bool:
@@ -94,7 +100,8 @@ def apply_discrete(tensor: torch.Tensor, kind: str, variant: str, strength: Stre
                 "progression": _vary_progression,
                 "staircase": _vary_staircase,
                 "mask": _vary_mask,
-                "permutation": _shuffle,
+                "order": _shuffle,
+                "rising": _shuffle_steps,
             }[kind]
             vary(tensor)
         return
@@ -166,6 +173,30 @@ def _shuffle(tensor: torch.Tensor) -> None:
     """Each row is put in another order."""
     order = torch.rand(tensor.shape, device=tensor.device).argsort(-1)
     tensor.copy_(tensor.gather(-1, order))
+
+
+def _shuffle_steps(tensor: torch.Tensor) -> None:
+    """Each row rises as before, by its steps in another order: parts have the lengths that they had, and none is longer than the longest was."""
+    steps = tensor.diff(dim=-1)
+    _shuffle(steps)
+    tensor[..., 1:] = tensor[..., :1] + steps.cumsum(-1)
+
+
+def change_one_place(tensor: torch.Tensor, kind: str) -> None:
+    """Of a table of one of the kinds that may be `KEPT`: two numbers of a row, or two of its steps, change places. Not where the two are equal."""
+    row = tensor
+    for size in tensor.shape[:-1]:
+        row = row[int(torch.randint(0, size, ()))]
+    changed = row.diff() if kind == "rising" else row
+    first = int(torch.randint(0, changed.numel(), ()))
+    others = (changed != changed[first]).nonzero().flatten()
+    if not others.numel():
+        return
+    second = int(others[int(torch.randint(0, others.numel(), ()))])
+    places = torch.tensor([first, second], device=tensor.device)
+    changed[places] = changed[places.flip(0)]
+    if kind == "rising":
+        row[1:] = row[0] + changed.cumsum(0)
 
 
 def _are_segments(tensor: torch.Tensor) -> bool:

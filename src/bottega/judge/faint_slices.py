@@ -16,8 +16,9 @@ FEWEST = 32
 FAINT = 1 / 8
 """Of the whole's size: of larger slices each element shows."""
 FEWEST_FELT = 6
-"""Elements that an error in a slice must be spread over, as its participation ratio counts them. A giant row has an element in every column; where
-that is faint by chance and the reference happens to round it well, it would be all that is seen of the column."""
+"""Elements that an error in a slice must be spread over, as its participation ratio counts them, to be judged by its root mean square. A giant
+row has an element in every column; where that is faint by chance and the reference happens to round it well, it would be all that is seen of the
+column. An error that one element dominates is judged by the square of the mean root: it hardly feels that element, but all the others."""
 WITHIN, SLACK, SHARE = 5, 16, 1 / 32
 """An error in a slice is allowed that is so many times the limit for the whole, relative to the slice; or so many times the reference's; or so much
 of the limit, relative to the whole: what honest kernels lose beside large numbers."""
@@ -28,7 +29,7 @@ class FaintSlices:
         self.shape = shape
         self.axes = [axis for axis, size in enumerate(shape) if size > 1 and shape.numel() >= FEWEST * size]
         self._sums: dict[int, torch.Tensor] = {}
-        """By axis, of each slice: squares of the truth, of the candidate's errors and of the reference's, and fourth powers of the candidate's."""
+        """By axis, of each slice: squares of the truth, of the candidate's errors and the reference's; fourth powers and roots of the candidate's."""
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, first: int = 0) -> None:
         """Take in the part of the output that begins at entry `first` of the first axis."""
@@ -45,11 +46,14 @@ class FaintSlices:
             return
         got, reference, truth = got.double(), reference.double(), truth.double()
         finite = got.isfinite() & reference.isfinite() & truth.isfinite()
-        numbers = torch.stack([truth, got - truth, reference - truth, got - truth]).masked_fill_(~finite, 0.0).square_()
+        error = got - truth
+        numbers = torch.stack([truth, error, reference - truth, error, error]).masked_fill_(~finite, 0.0)
+        numbers[:4].square_()
         numbers[3].square_()
+        numbers[4].abs_().sqrt_()
         for axis in self.axes:
             if axis not in self._sums:
-                self._sums[axis] = torch.zeros(4, self.shape[axis], dtype=torch.float64, device=truth.device)
+                self._sums[axis] = torch.zeros(5, self.shape[axis], dtype=torch.float64, device=truth.device)
             others = [1 + each for each in range(truth.dim()) if each != axis]
             self._sums[axis].narrow(1, start[axis], truth.shape[axis]).add_(numbers.sum(others) if others else numbers)
 
@@ -72,10 +76,12 @@ class FaintSlices:
     def _worst(self, axis: int, scale: float, limit: Tolerance) -> torch.Tensor:
         """The reference's error in all, and of the slice that is most beyond what is allowed: by how much, its size, error and number."""
         sums = self._sums[axis]
-        size, error, own = (sums[:3] / (self.shape.numel() // self.shape[axis])).sqrt()
+        count = self.shape.numel() // self.shape[axis]
+        size, error, own = (sums[:3] / count).sqrt()
         spread = sums[1].square() >= FEWEST_FELT * sums[3]
+        error = torch.where(spread, error, (sums[4] / count).square())
         allowed = torch.maximum(WITHIN * limit.overall * size, SLACK * own).clamp_(min=SHARE * limit.overall * scale)
-        excess = torch.where((size < FAINT * scale) & spread, error - allowed, 0.0)
+        excess = torch.where(size < FAINT * scale, error - allowed, 0.0)
         worst = (excess / allowed.clamp(min=1e-300)).argmax().view(1)
         chosen = [each.index_select(0, worst) for each in (excess, size, error)]
         return torch.cat([own.square().mean().sqrt().view(1), *chosen, worst.double()])

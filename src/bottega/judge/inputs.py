@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from bottega.core.arguments import read_arguments
 from bottega.judge.discrete_variants import (
     GUESSABLE,
     INTEGERS,
+    KEPT,
     apply_discrete,
+    change_one_place,
     discrete_structure,
     flip_one_place,
     kind_of_table,
@@ -36,6 +39,7 @@ from bottega.judge.tensor_transport import (
     must_have_plain_memory,
     unflatten,
 )
+from bottega.judge.tilt import tilt
 from bottega.judge.variants import OF_INTEGERS
 
 PLACE_FACTOR = 0x5851F42D4C957F2D
@@ -43,6 +47,7 @@ PLACE_FACTOR = 0x5851F42D4C957F2D
 DIGESTED_PIECE = 1 << 22
 """The same of a digest: three times as many words of eight bytes are held meanwhile, beside the inputs, and kept by the allocator when the first
 outputs come. They made the controller's peak of a task of 1 GB 0.3 GB larger than that of any other step."""
+TILTED = ("free", "sparse", "masked")
 TRIED_ON_THE_HOST = 64 << 20
 """Bytes of the inputs of a task for a GPU up to which the host tries its other integers first."""
 
@@ -85,6 +90,8 @@ class InputSource:
         """Inputs that are the same in every draw, with what they are like: a little of them changes from call to call, so that what was made of them
         cannot be kept."""
         self._reorder_only: bool | None = None
+        self.tilted: bool | None = None
+        """Whether numbers of variants are such as a lower precision rounds all up, or all down (`tilt`); None: they are left as they are."""
         self._weakened: dict[str, int] = {}
         """By variant, how many of the strengths the reference had no accurate answer to."""
 
@@ -136,6 +143,8 @@ class InputSource:
                 self.kinds = [structure(tensor) for tensor in drawn.tensors]
             for place in _to_be_varied(drawn, self.kinds):
                 apply_variant(drawn.tensors[place], self.kinds[place], variant, self.strength(variant))
+                if self.tilted is not None and self.kinds[place] in TILTED:
+                    tilt(drawn.tensors[place], self.tilted)
         return drawn
 
     def _look_for_discrete(self, drawn: InputSet) -> None:
@@ -163,14 +172,17 @@ class InputSource:
         for place, (tensor, kind, one, two) in enumerate(zip(drawn.tensors, self.discrete, before, digests)):
             if one != two:
                 continue
-            like = kind if tensor.dtype == torch.bool or kind == "mask" else structure(tensor)
-            if like in ("mask", "free", "sparse"):
+            like = kind if tensor.dtype == torch.bool or kind in ("mask", *KEPT) else structure(tensor)
+            if like in ("mask", "free", "sparse") or (like in KEPT and len(tables) == 1 and self._answers_to(drawn, place)):
                 self._tables[place] = like
 
     def _refresh_tables(self, drawn: InputSet) -> None:
         for place in _to_be_varied(drawn, [self._tables.get(place, "fixed") for place in range(len(drawn.tensors))]):
-            refresh = flip_one_place if self._tables[place] == "mask" else loosen
-            refresh(drawn.tensors[place])
+            kind, tensor = self._tables[place], drawn.tensors[place]
+            if kind in KEPT:
+                change_one_place(tensor, kind)
+            else:
+                (flip_one_place if kind == "mask" else loosen)(tensor)
 
     def _vary_discrete(self, drawn: InputSet) -> None:
         kinds, strength = self.discrete or [], self.strength(drawn.variant)
@@ -180,17 +192,29 @@ class InputSource:
             apply_discrete(drawn.tensors[place], kinds[place], drawn.variant, strength, reorder_only=self._reorder_only)
 
     def _host_answers(self, drawn: InputSet) -> bool:
-        """Whether the reference has an answer to other integers. Asked of the host: on a GPU an index out of range ends the process."""
+        """Whether the reference has an answer to other integers."""
+
+        def vary(tensors: list[torch.Tensor], variant: str) -> None:
+            for tensor, kind in zip(tensors, self.discrete or []):
+                if kind != "fixed":
+                    apply_discrete(tensor, kind, variant, self.strength(variant))
+
+        return all(self._answers(drawn, partial(vary, variant=variant)) for variant in OF_INTEGERS)
+
+    def _answers_to(self, drawn: InputSet, place: int) -> bool:
+        """The same of a table that is another one in every call."""
+        kind = (self.discrete or [])[place]
+        return self._answers(drawn, lambda tensors: change_one_place(tensors[place], kind))
+
+    def _answers(self, drawn: InputSet, change: Callable[[list[torch.Tensor]], None]) -> bool:
+        """Asked of the host: on a GPU an index out of range ends the process."""
         if sum(tensor.nbytes for tensor in drawn.tensors) > TRIED_ON_THE_HOST:
             return False
+        tried = [tensor.to("cpu", copy=True) for tensor in drawn.tensors]
         try:
-            for variant in OF_INTEGERS:
-                tried = [tensor.to("cpu", copy=True) for tensor in drawn.tensors]
-                for tensor, kind in zip(tried, self.discrete or []):
-                    if kind != "fixed":
-                        apply_discrete(tensor, kind, variant, self.strength(variant))
-                with torch.no_grad():
-                    drawn.call(self.forward, tried)
+            change(tried)
+            with torch.no_grad():
+                drawn.call(self.forward, tried)
         except Exception:
             return False
         return True

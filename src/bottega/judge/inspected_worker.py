@@ -74,14 +74,15 @@ class InspectedWorker(WorkerLink):
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
 
-    def overwrite(self, record: CallRecord) -> str:
-        """Write into the outputs of a call, as a caller may. Returns why that could not be done: then they are no memory of the worker's own."""
+    def overwrite(self, record: CallRecord, without: frozenset[int]) -> str:
+        """Write into the outputs of a call, as a caller may, but for some. Returns why that could not be done: then they are no memory of the
+        worker's own."""
         views = self.output_views(record.specs)
         try:
             presence = OutputPresence.read(record.where, views, self.control)
             if record.where is None or not presence.matches(views):
                 return NOT_THERE
-            written = self.control.overwrite_memory(scattered_regions(record.where, views))
+            written = self.control.overwrite_memory(scattered_regions(record.where, views, without))
             return "" if written else self.control.memory_unreadable
         except SandboxError:
             raise RunnerFailed("died") from None
@@ -92,14 +93,17 @@ class InspectedWorker(WorkerLink):
         peak = self.ask({"do": "trim"}, deadline).get("peak")
         return peak if isinstance(peak, int) and 0 <= peak < 1 << 50 else 0
 
-    def _retain(self, specs: list[TensorSpec], addresses: list[int]) -> None:
-        """Save the outputs that were just delivered. The addresses are the worker's claim, so the same contents must stand there now."""
+    def _retain(self, specs: list[TensorSpec], addresses: list[int], without: frozenset[int]) -> None:
+        """Save the outputs that were just delivered, but for some. The addresses are the worker's claim, so the same contents must stand there
+        now."""
         assert self.outputs is not None
         if any(spec.offset + spec.extent > self.outputs.capacity for spec in specs):
             return  # more than the reference returns: the check of shapes and data types reports it
         self.output_views(specs)
         known = addresses if self.reads_memory and len(addresses) == len(specs) else []
-        retained = RetainedOutputs.of(self.outputs.base, specs, known)
+        retained = RetainedOutputs.of(self.outputs.base, specs, known, without)
+        if not retained.numbers:
+            return
         if retained.addresses and not self._still_holds(retained, specs):
             raise RunnerFailed("forged", text=NOT_THERE)
         self.retained = retained

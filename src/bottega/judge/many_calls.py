@@ -18,10 +18,11 @@ from bottega.judge.input_variants import structure
 from bottega.judge.inputs import InputSet
 from bottega.judge.oracle import Oracle
 from bottega.judge.prepared_work import PreparedWork
-from bottega.judge.rounds import Rounds, answer_of, inspect_outputs, keeps_outputs, most_sampled, reuses_outputs, timed_call
+from bottega.judge.rounds import Rounds, answer_of, keeps_outputs, reuses_outputs, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.trials import call_violations
 from bottega.judge.worker_link import RunnerFailed
 
@@ -45,7 +46,7 @@ class ManyCalls:
 def call_often(
     draw: Callable[[str], InputSet],
     oracle: Oracle,
-    baseline: tuple[str, Runner],
+    baseline: Runner,
     candidate: Runner,
     accepted: dict[str, list[tuple[float, float]]],
     *,
@@ -56,8 +57,8 @@ def call_often(
 ) -> ManyCalls:
     """As many calls as use up what may be `prepared`, as far as there is time, which may be for none; fewer where one shows a violation or a wrong
     output."""
-    name, trusted = baseline
-    result = ManyCalls()
+    trusted, result = baseline, ManyCalls()
+    inspection = TimedOutputs(oracle, trusted, candidate, options, settings.quick)
     # Where no other variant was accepted, the task may have no answer to rows in another order either.
     contents = _contents(draw, list(accepted), USES if profile.input_room > CHEAP_BYTES and len(accepted) > 1 else 1)
     cores, now = len(os.sched_getaffinity(0)), time.monotonic()
@@ -78,13 +79,8 @@ def call_often(
             theirs = answer_of(trusted, inputs, options)
             if theirs is None:
                 continue
-            records = {name: theirs, "candidate": mine}
-            sampled = most_sampled(candidate.device, settings.quick)
-            rounding = accepted[inputs.variant]
             with options.paused():
-                problem = inspect_outputs(
-                    oracle, result.seen, {name: trusted}, candidate, records, inputs, rounding, options, sampled
-                )
+                problem = inspection.problem(mine, theirs, inputs, accepted[inputs.variant])
             if problem:
                 result.seen.problem = f"in call {len(result.core_ns) + 1} of many: {problem}"
                 break

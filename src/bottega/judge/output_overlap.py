@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
-MOST_OUTPUTS = 64
 MOST_STEPS = 1 << 14
 """Of the search for common elements. Strides that are nested, as those of all usual views, take a few; what takes more counts as apart."""
 
@@ -31,9 +29,17 @@ class TensorPlace:
 
 
 def any_overlap(places: Sequence[TensorPlace]) -> bool:
-    there = [each for each in places[:MOST_OUTPUTS] if 0 not in each.shape and len(each.shape) == len(each.stride)]
-    search = _Search()
-    return any(search.overlap(one, two) for one, two in combinations(there, 2))
+    there = [each for each in places if 0 not in each.shape and len(each.shape) == len(each.stride)]
+    search, begun = _Search(), list[TensorPlace]()
+    for one in sorted(there, key=lambda each: each.address):
+        begun = [other for other in begun if other.end > one.address]
+        for other in begun:
+            if search.overlap(other, one):
+                return True
+            if search.left < 0:
+                return False
+        begun.append(one)
+    return False
 
 
 class _Search:

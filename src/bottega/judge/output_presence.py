@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bottega.judge.secret import secret_indices
+from bottega.judge.secret import secret_choice, secret_indices
 from bottega.sandbox.control import ProcessControl
 
 ELEMENTS = 32
@@ -57,11 +57,9 @@ class OutputPresence:
         """`where` is the worker's claim. `expected` is what the reference returned for the same inputs."""
         presence = cls()
         regions: list[tuple[int, int]] = []
-        chosen = list(range(len(expected)))
-        secrets.SystemRandom().shuffle(chosen)
         if where is None or len(where) < len(expected):
             return cls(missing=True)
-        for number in chosen[:MOST_OUTPUTS]:
+        for number in secret_choice([tensor.nbytes for tensor in expected], MOST_OUTPUTS):
             tensor = expected[number]
             address, strides = where[number]
             if len(strides) != tensor.dim():
@@ -86,11 +84,16 @@ class OutputPresence:
         )
 
 
-def scattered_regions(where: Places, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Address and length of random elements of the outputs, whose addresses `OutputPresence` has verified."""
+def scattered_regions(
+    where: Places, outputs: Sequence[torch.Tensor], without: frozenset[int] = frozenset()
+) -> list[tuple[int, int]]:
+    """Address and length of random elements of the outputs, but for some, whose addresses `OutputPresence` has verified."""
     regions = []
-    for number, tensor in list(enumerate(outputs))[:MOST_OUTPUTS]:
-        (address, strides), width = where[number], tensor.dtype.itemsize
+    for number in secret_choice([tensor.nbytes for tensor in outputs], MOST_OUTPUTS):
+        if number in without:
+            continue
+        tensor, (address, strides) = outputs[number], where[number]
+        width = tensor.dtype.itemsize
         chosen = secret_indices(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)
         for index in _as_indices(chosen, tensor):
             regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))

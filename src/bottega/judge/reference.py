@@ -15,6 +15,8 @@ from bottega.judge.inputs import InputSet, InputSource
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.loading import TASK_MODULE, import_source, set_precision, state_of
 from bottega.judge.output_comparison import root_mean_square
+from bottega.judge.tensor_transport import is_dense
+from bottega.judge.tilt import tilt
 
 NEGLIGIBLE = 3e-4
 """Draws of a parameter that differ by less are as good as known: a gate of 1e-6, a bias of 1e-6. Weights of a layer get so small only with ten
@@ -54,7 +56,9 @@ class Reference:
         self.guessable = known | follows_from_others(other)
         """Parameters whose first values are no secret. A candidate that does not take ours could leave out what they make idle."""
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
-        self.random_state = randomised(other, known, coarse=precision in ("bf16", "fp16"))
+        self.tilted = secrets.choice((True, False)) if precision == "fp32" else None
+        """Whether numbers are such as a lower precision rounds all down, or all up; None where one is allowed."""
+        self.random_state = randomised(other, known, coarse=precision in ("bf16", "fp16"), tilted=self.tilted)
 
     def build(self, seed: int | None = None) -> torch.nn.Module:
         """A fresh model on the host, as its class builds it, with arguments of its own. Never a copy: a closure that was made in `__init__`
@@ -147,7 +151,9 @@ def _nearly_equal(one: torch.Tensor, two: torch.Tensor) -> bool:
     return apart < NEGLIGIBLE * max(1.0, size)
 
 
-def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = False) -> dict[str, torch.Tensor]:
+def randomised(
+    model: torch.nn.Module, known: frozenset[str], coarse: bool = False, tilted: bool | None = None
+) -> dict[str, torch.Tensor]:
     """The model's state with what anybody knows of it made random, so that zero biases, unit gains and identities cannot be assumed; the rest a
     little different, so that nothing follows from it; and faint biases made larger in a lower precision, of the parameters or allowed (`coarse`), so
     that they cannot be left out. Names that share one tensor get one value."""
@@ -166,20 +172,23 @@ def randomised(model: torch.nn.Module, known: frozenset[str], coarse: bool = Fal
         elif name in known:
             _randomise_values(name, mine)
         elif strided and name in parameters:
-            _loosen(mine)
+            _loosen(mine, tilted)
             if value.dtype.itemsize == 2 or (coarse and value.dtype.itemsize > 2):
                 _make_felt(mine)
         state[name] = done[key] = mine
     return state
 
 
-def _loosen(value: torch.Tensor) -> None:
-    """Break what ties the entries of a parameter to each other, or to other parameters. Not of symmetric matrices: they may have to be positive."""
+def _loosen(value: torch.Tensor, tilted: bool | None) -> None:
+    """Break what ties the entries of a parameter to each other, or to other parameters. Not of symmetric matrices: they may have to be positive. And
+    let what a lower precision loses of each not average out (`tilt`)."""
     if not (value.is_floating_point() or value.is_complex()) or value.dtype.itemsize == 1:
         return
     if value.dim() > 1 and value.shape[-1] == value.shape[-2] and torch.equal(value, value.mT):
         return
     value.mul_(torch.rand(value.shape).mul_(2 * LOOSENED).add_(1 - LOOSENED))
+    if tilted is not None and is_dense(value.shape, value.stride()):
+        tilt(value, tilted)
 
 
 def _make_felt(value: torch.Tensor) -> None:

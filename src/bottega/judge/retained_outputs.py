@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from bottega.judge.secret import secret_indices
+from bottega.judge.secret import secret_choice, secret_indices
 from bottega.judge.tensor_transport import TensorSpec
 
 WORDS = 64
@@ -28,8 +28,10 @@ MOST_OUTPUTS = 32
 class RetainedOutputs:
     """The outputs of one call as they were handed over."""
 
+    numbers: list[int]
+    """Which outputs are looked at."""
     sizes: list[int]
-    """Whole words of each output that is looked at."""
+    """Whole words of each of them."""
     chosen: list[torch.Tensor | None] = field(default_factory=list)
     """Which words are remembered; None for all."""
     words: list[torch.Tensor] = field(default_factory=list)
@@ -37,15 +39,19 @@ class RetainedOutputs:
     """Where each output begins in the runner's own memory; empty where it cannot be read there."""
 
     @classmethod
-    def of(cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int]) -> RetainedOutputs:
-        """Remember outputs that were just handed over, in `base`."""
-        looked_at = looked_at_of(specs)
-        where = [address for spec, address in zip(specs[:MOST_OUTPUTS], addresses) if spec.extent >= 8]
+    def of(
+        cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int], without: frozenset[int] = frozenset()
+    ) -> RetainedOutputs:
+        """Remember outputs that were just handed over, in `base`, but for some."""
+        numbers = [number for number, spec in enumerate(specs) if spec.extent >= 8 and number not in without]
+        numbers = [numbers[place] for place in secret_choice([specs[number].extent for number in numbers], MOST_OUTPUTS)]
+        where = [addresses[number] for number in numbers if number < len(addresses)]
         kept = cls(
-            [spec.extent // 8 for spec in looked_at], addresses=where if len(where) == len(looked_at) and all(where) else []
+            numbers,
+            [specs[number].extent // 8 for number in numbers],
+            addresses=where if len(where) == len(numbers) and all(where) else [],
         )
-        for spec in looked_at:
-            size = spec.extent // 8
+        for spec, size in zip((specs[number] for number in numbers), kept.sizes):
             small = spec.extent <= LARGEST_COPY
             kept.chosen.append(None if small else secret_indices(size, SAMPLED, base.device))
             words = _words(base, spec)
@@ -54,7 +60,7 @@ class RetainedOutputs:
 
     def equals(self, base: torch.Tensor, specs: Sequence[TensorSpec]) -> bool:
         """Whether outputs that were handed over again, wherever in `base`, are what they were."""
-        again = looked_at_of(specs)
+        again = [specs[number] for number in self.numbers if number < len(specs)]
         if [spec.extent // 8 for spec in again] != self.sizes:
             return False
         return all(
@@ -65,11 +71,10 @@ class RetainedOutputs:
     def places_to_read(self, base: torch.Tensor, latest: Sequence[TensorSpec]) -> list[torch.Tensor]:
         """For each output, which of its remembered words to read in the runner's own memory: `latest` are the outputs of the last call."""
         found = []
-        now = looked_at_of(latest)
-        for number, (words, chosen) in enumerate(zip(self.words, self.chosen)):
+        for number, size, words, chosen in zip(self.numbers, self.sizes, self.words, self.chosen):
             anywhere = secret_indices(words.numel(), WORDS)
-            if number < len(now) and now[number].extent // 8 == self.sizes[number]:
-                other = _words(base, now[number]) if chosen is None else _words(base, now[number])[chosen]
+            if number < len(latest) and latest[number].extent // 8 == size:
+                other = _words(base, latest[number]) if chosen is None else _words(base, latest[number])[chosen]
                 differ = (other != words).nonzero().view(-1)
                 if differ.numel():
                     anywhere = torch.cat([anywhere, differ[secret_indices(differ.numel(), WORDS)].cpu()])
@@ -92,10 +97,6 @@ class RetainedOutputs:
             for word in words[which].tolist()
         ]
         return list(found) == known
-
-
-def looked_at_of(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    return [spec for spec in specs[:MOST_OUTPUTS] if spec.extent >= 8]
 
 
 def _words(base: torch.Tensor, spec: TensorSpec) -> torch.Tensor:

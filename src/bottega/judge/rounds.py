@@ -21,26 +21,17 @@ from bottega.judge.crowd import UNKNOWN, Crowd
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.oracle import Oracle
-from bottega.judge.output_comparison import index_text
 from bottega.judge.runner import Runner
-from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import decided, narrow, speed_outcome
 from bottega.judge.task_profile import TaskProfile
-from bottega.judge.tensor_transport import flat
+from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.trials import (
     OUTPUT_NOT_OWNED,
     OUTPUT_REUSED,
-    ROUNDED_TRUTH,
-    OutputPair,
-    Unseen,
     call_violations,
-    matched_outputs,
     may_keep,
     may_overwrite,
-    no_more_wrong,
-    pair_outputs,
-    rows_of,
 )
 from bottega.judge.worker_link import RunnerFailed
 
@@ -58,9 +49,6 @@ FAR, FAR_FACTOR = 0.1, 6
 SHARE_OF_THE_REST = 0.5
 """Of the candidate's time that is left, spent on rounds which are run again, or on more of them: calls of seconds would meet their time limit
 there."""
-SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
-QUICKLY_SAMPLED = 1 << 20
-"""Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
 
 
 class ReferenceRaises(InvalidTask):
@@ -109,6 +97,7 @@ def run_rounds(
     seconds = settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
     ending = _Ending(settings, seconds, fewest, begun, options.deadline)
     sure, audited = secrets.randbelow(fewest), secrets.randbelow(fewest)
+    inspection = TimedOutputs(oracle, next(iter(baselines.values())), candidate, options, settings.quick)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
@@ -131,16 +120,16 @@ def run_rounds(
             if previous:
                 result.settles.setdefault(previous, []).append(records[name].settle_ns)
             previous = name
-        sampled = most_sampled(candidate.device, settings.quick)
+        mine, theirs = records["candidate"], records[next(iter(baselines))]
         with options.paused():
+            found = call_violations(candidate, mine, inputs, options)
+            result.violations += [each for each in found if each not in result.violations]
             whole = number >= audited and (inputs.variant == "spiked" or "spiked" not in accepted)
             audited = most if whole else audited
-            off = accepted[inputs.variant]
-            problem = inspect_outputs(oracle, result, baselines, candidate, records, inputs, off, options, sampled, whole)
+            problem = inspection.problem(mine, theirs, inputs, accepted[inputs.variant], whole)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
-        mine = records["candidate"]
         if reuses_outputs(result, candidate, mine, profile, options, keep):
             return result
         beside = crowd.permille() if crowd is not None else UNKNOWN
@@ -216,10 +205,6 @@ class _Ending:
         return any(_is_far_and_open(pairs, self.settings) for pairs in timed.values())
 
 
-def most_sampled(device: str, quick: bool) -> int:
-    return min(SAMPLED_ABOVE[device], QUICKLY_SAMPLED if quick else 1 << 62)
-
-
 def keeps_outputs(candidate: Runner, profile: TaskProfile) -> bool:
     """Whether the candidate is told, when its call has returned, to keep what it returned."""
     return may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
@@ -230,7 +215,7 @@ def reuses_outputs(
 ) -> bool:
     """Whether a later call has changed what was returned, or what was returned is not the candidate's own."""
     written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
-    if written and (why := candidate.overwrite(mine)):
+    if written and (why := candidate.overwrite(mine, profile.aliased)):
         result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
         return True
     if not keep and candidate.retained is not None and (candidate.reads_memory or secrets.randbelow(2)):
@@ -330,86 +315,3 @@ def left_behind(rounds: Rounds) -> str:
     if mine > 1.5 * theirs + 300_000:
         return f"the device is busy after the call has returned: {theirs / 1e6:.3g} ms of work take {mine / 1e6:.3g} ms then"
     return ""
-
-
-def _sampled(held: OutputPair, most: int) -> OutputPair:
-    """The pair as flat tensors: all of it, or as many random places as can be looked at between two timed calls."""
-    got, want = flat(held.got), flat(held.want)  # both are laid out alike
-    if got.numel() > most:
-        chosen = secret_indices(got.numel(), most, got.device)
-        got, want = got[chosen], want[chosen]
-    return OutputPair(held.place, got, want, held.typical)
-
-
-def _wrong_by_the_oracle(
-    oracle: Oracle, each: OutputPair, held: list[OutputPair], inputs: InputSet, options: CallOptions, usual: float
-) -> bool:
-    """Where an output differs from the baseline's, the oracle decides which is wrong: of some inputs a baseline gets more wrong than of those of
-    its trial. `usual`: what it was off by there."""
-    place = held.index(each)
-    outputs = [other.want for other in held[: len(held) - len(options.mutates)]]
-    if place >= len(outputs):
-        return True
-    comparison = each.comparison(options.precision)
-    try:
-        for piece in oracle.truth(inputs, options.state, outputs):
-            got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
-            comparison.feed_all(got, want, piece.outputs[place])
-        return bool(comparison.problem) and not no_more_wrong(comparison, held, place, oracle, inputs, options, usual)
-    except torch.OutOfMemoryError:
-        return True
-
-
-def _unseen_problem(oracle: Oracle, held: list[OutputPair], inputs: InputSet, options: CallOptions) -> str:
-    """What is else seen in trials only: otherwise it could be left out once they are over."""
-    held = held[: len(held) - len(options.mutates)]
-    seen = [Unseen(each.want.shape) for each in held]
-    try:
-        for piece in oracle.truth(inputs, options.state, [each.want for each in held]):
-            for each, truth, unseen in zip(held, piece.outputs, seen):
-                got, want = rows_of(each.got, piece.rows), rows_of(each.want, piece.rows)
-                unseen.feed_all(got, want, truth, piece.rows.start or 0)
-    except torch.OutOfMemoryError:
-        return ""
-    rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
-    problems = (unseen.problem(each.comparison(options.precision, rounding)) for each, unseen in zip(held, seen))
-    return next((f"of {each.place} {why}" for each, why in zip(held, problems) if why), "")
-
-
-def inspect_outputs(
-    oracle: Oracle,
-    result: Rounds,
-    baselines: dict[str, Runner],
-    candidate: Runner,
-    records: dict[str, CallRecord],
-    inputs: InputSet,
-    rounding: list[tuple[float, float]],
-    options: CallOptions,
-    sampled: int,
-    whole: bool = False,
-) -> str:
-    """Compare the timed outputs of the candidate with those of a baseline on the same inputs; the `whole` with the truth too."""
-    name, baseline = next(iter(baselines.items()))
-    mine, theirs = records["candidate"], records[name]
-    result.violations += [v for v in call_violations(candidate, mine, inputs, options) if v not in result.violations]
-    outputs, problem = matched_outputs(candidate, mine, theirs, options.precision)
-    if problem:
-        return problem
-    held = pair_outputs(outputs, baseline.output_views(theirs.specs), options)
-    changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(options.mutates)]
-    held += [OutputPair("an input that is changed in place", got, want) for got, want in changed]
-    for each, off in zip(held, rounding):
-        looked_at = _sampled(each, sampled)
-        comparison = looked_at.comparison(options.precision, off)
-        comparison.feed(looked_at.got, looked_at.want, looked_at.want)
-        comparison.settle()
-        if not comparison.unequal and not comparison.problem:
-            continue
-        few = 0 < comparison.unequal <= max(4, comparison.elements // 1000)  # a tie that rounding may break either way
-        if (comparison.exact and not few) or _wrong_by_the_oracle(oracle, each, held, inputs, options, off[0]):
-            expected, received = comparison.worst_pair
-            whole = looked_at.got.numel() == each.want.numel()
-            known_place = whole and each.want.is_contiguous()
-            at = index_text(comparison.worst_at, tuple(each.want.shape)) if known_place else "a sampled place"
-            return f"{each.place} is wrong at {at}: expected {expected:.8g}, got {received:.8g}"
-    return _unseen_problem(oracle, held, inputs, options) if whole else ""

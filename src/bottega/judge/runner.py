@@ -126,7 +126,7 @@ class Runner(InspectedWorker):
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
         self._clear_outputs()
         canary = self._canary([specs[i] for i in sorted(options.mutates)], shift)
-        poison = Poison(self.inputs, specs, read_only=bool(options.mutates) or options.reference_aliases)
+        poison = Poison(self.inputs, specs, read_only=bool(options.mutates) or bool(options.aliased))
         if self.device != "cpu":
             self.control.arm()
         options.prepare_device()
@@ -180,8 +180,11 @@ class Runner(InspectedWorker):
             output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
             skeleton = done["outputs"]
             restrided = any(list(own) != list(spec.stride) for own, spec in zip(done["own"], output_specs))
-            if keep and not done.get("aliases"):  # an alias of the inputs was poisoned with them, and is rejected as one
-                self._retain(output_specs, [int(address) for address in done["addresses"]])
+            aliases = frozenset(int(number) for number in done.get("aliases", ()))
+            if (
+                keep and aliases <= options.aliased
+            ):  # another alias of the inputs was poisoned with them, and is rejected as one
+                self._retain(output_specs, [int(address) for address in done["addresses"]], options.aliased)
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
         self._check_positions(output_specs, shift)
@@ -196,7 +199,7 @@ class Runner(InspectedWorker):
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
-            aliases=bool(done.get("aliases")),
+            aliases=aliases,
             overlaps=_overlap(where, output_specs) if self.device == "cpu" else done.get("overlaps") is True,
             restrided=restrided,
             settle_ns=settle_ns,

@@ -7,6 +7,7 @@ They come from the operating system's generator, never from the one that draws t
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import torch
 
@@ -22,3 +23,11 @@ def secret_indices(bound: int, count: int, device: torch.device | str = "cpu") -
         return torch.randint(bound, (count,), generator=generator, device=device)
     drawn = torch.frombuffer(bytearray(secrets.token_bytes(8 * max(count, 1))), dtype=torch.int64)[:count]
     return drawn.bitwise_and_((1 << 63) - 1).remainder_(max(bound, 1)).to(device)
+
+
+def secret_choice(sizes: Sequence[int], most: int) -> list[int]:
+    """Which of many outputs of these sizes are looked at: all, or the largest, of which most could be saved, and as many of the others."""
+    numbers = sorted(range(len(sizes)), key=lambda number: -sizes[number])
+    if len(numbers) <= most:
+        return sorted(numbers)
+    return sorted(numbers[: most // 2] + secrets.SystemRandom().sample(numbers[most // 2 :], most - most // 2))

@@ -31,6 +31,8 @@ from bottega.judge.worker_link import RunnerFailed
 
 T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
+UNKNOWN_YET = frozenset({-1})
+"""Which outputs lie in the memory of the inputs, until the first call shows it."""
 SMALL_OUTPUT = 64
 """Outputs with no more elements than this may cancel to almost nothing in one draw."""
 TIMED_CALLS = 4
@@ -47,7 +49,8 @@ class TaskProfile:
     """Bytes that the inputs (at any of their addresses) and the outputs take in an arena."""
     lower_precision: bool = False
     mutates: frozenset[int] = frozenset()
-    aliases: bool = False
+    aliased: frozenset[int] = frozenset()
+    """Outputs that lie in the memory of the inputs."""
     overlaps: bool = False
     """Whether two of the reference's own outputs share memory: then a candidate's may too."""
     typical: tuple[float, ...] = ()
@@ -87,7 +90,7 @@ class TaskProfile:
             precision=precision,
             state=state,
             mutates=self.mutates,
-            reference_aliases=self.aliases,
+            aliased=self.aliased,
             reference_overlaps=self.overlaps,
             deadline=deadline,
             prepare_device=device_control.flush_caches if timed else device_control.synchronize,
@@ -155,7 +158,7 @@ def profile_task(
     deadline: float,
 ) -> TaskProfile:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
-    profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first call shows it
+    profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliased=UNKNOWN_YET)
     eager = baselines["eager"]
     with lease.shared():
         inputs, first = _first_calls(profile, reference, baselines, device_control, lease, precision, deadline)
@@ -187,6 +190,8 @@ def profile_task(
             eager.trim(deadline)
         outputs = eager.output_views(record.specs)
         profile.sizes = output_sizes(outputs)
+        if all(each.is_floating_point() or each.is_complex() for each in outputs):  # which of two is larger may be close
+            reference.inputs.tilted = reference.tilted
         largest = max((tensor.numel() for tensor in drawn.tensors if tensor.is_floating_point()), default=0)
         profile.long_sums = largest >= LONG_SUM * max(1, sum(each.numel() for each in outputs))
         counts = []
@@ -262,7 +267,7 @@ def profile_first_call(
     """Find out what a call does to its inputs and how its outputs lie in memory. Raises `Unrepeatable` where a second call differs."""
     first = _reference_call(eager, drawn, options())
     profile.mutates = frozenset(eager.mutated(first, drawn))
-    profile.aliases, profile.overlaps = first.aliases, first.overlaps
+    profile.aliased, profile.overlaps = first.aliases, first.overlaps
     profile.strides = tuple(spec.stride for spec in first.specs)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, options()).specs))
@@ -315,7 +320,7 @@ def _first_times(
     times: list[int] = []
     sizes: list[list[float]] = []
     for number in range(TIMED_CALLS):
-        keep = number == 0 and not profile.aliases
+        keep = number == 0
         try:
             record = of_reference(eager, lambda: eager.run_call(draw_inputs(profile, reference, eager), options, keep=keep))  # noqa: B023
         except InvalidTask:
@@ -330,9 +335,12 @@ def _first_times(
             first = record
         if number == 1:
             held = eager.retained is not None and eager.reads_memory
-            same_place = held and any(one == two for one, two in zip(first.where or (), record.where or ()) if one[0])
+            places = enumerate(zip(first.where or (), record.where or ()))
+            same_place = held and any(one == two and one[0] for n, (one, two) in places if n not in profile.aliased)
             profile.reuses_outputs = eager.retained_was_altered(record.specs, options.strides, options.deadline()) or same_place
-            profile.writes_memory = held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(record)
+            profile.writes_memory = (
+                held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(record, profile.aliased)
+            )
             if profile.large:
                 eager.trim(options.deadline())
     return times, tuple(max(column) for column in zip(*sizes))

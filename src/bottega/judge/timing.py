@@ -121,7 +121,7 @@ class TimingStage:
         many = call_often(
             context.draw,
             context.oracle,
-            next(iter(chosen.items())),
+            next(iter(chosen.values())),
             self.run.runner,
             accepted,
             settings=self.run.settings,

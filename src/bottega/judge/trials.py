@@ -150,7 +150,7 @@ def run_trial(
         _against_truth(trial, held, oracle, inputs, options, profile.nonfinite)
     if dominated and not trial.problem:
         trial.skipped = "a few elements are so large on it that the others are not seen"
-    if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got)):
+    if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got, profile.aliased)):
         trial.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
     if before and candidate.retained_was_altered(got.specs, options.strides, options.deadline()):
         trial.violations.append(OUTPUT_REUSED)
@@ -176,8 +176,8 @@ def may_overwrite(candidate: Runner, profile: TaskProfile) -> bool:
 
 
 def may_keep(profile: TaskProfile) -> bool:
-    """Whether a candidate's outputs must stay unchanged: not where the reference itself returns its inputs or changes its outputs later."""
-    return not (profile.aliases or profile.mutates or profile.reuses_outputs)
+    """Whether a candidate's outputs must stay unchanged: not where the reference itself changes its inputs, or its outputs later."""
+    return not (profile.mutates or profile.reuses_outputs)
 
 
 def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
@@ -205,7 +205,7 @@ def call_violations(runner: Runner, record: CallRecord, inputs: InputSet, option
     touched = [i for i in runner.mutated(record, inputs) if i not in options.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))
-    if record.aliases and not options.reference_aliases and not options.mutates:
+    if record.aliases - options.aliased and not options.mutates:
         found.append(
             ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
         )
@@ -252,7 +252,7 @@ def _against_truth(
     are not finite on plain inputs, such as those behind a mask; a variant that has no more of them can be used."""
     outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
     comparisons: list[OutputComparison] = []
-    seen = [Unseen(each.want.shape) for each in held]
+    seen = [Unseen(each.want) for each in held]
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
     lost: list[torch.Tensor] = []
@@ -316,12 +316,13 @@ def _overflows(truths: list[torch.Tensor], references: list[torch.Tensor], usual
 
 
 class Unseen:
-    """What a comparison of the whole output does not show."""
+    """What a comparison of the whole output does not show. Of complex numbers both parts are looked at, as another axis."""
 
-    def __init__(self, shape: torch.Size):
-        self.slices, self.typical = FaintSlices(shape), TypicalError()
+    def __init__(self, want: torch.Tensor):
+        self.slices, self.typical = FaintSlices(parts_of(want).shape), TypicalError()
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, first: int) -> None:
+        got, reference, truth = map(parts_of, (got, reference, truth))
         self.slices.feed_all(got, reference, truth, first)
         self.typical.feed_all(got, reference, truth)
 
@@ -330,6 +331,10 @@ class Unseen:
             return ""
         scale, limit = comparison.scale, comparison.limit
         return self.slices.problem(scale, limit) or self.typical.problem(scale, limit)
+
+
+def parts_of(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def rows_of(tensor: torch.Tensor, rows: slice) -> torch.Tensor:

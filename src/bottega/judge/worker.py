@@ -254,15 +254,16 @@ class Worker(ModuleHost):
             return []
         return [tensor for tensor in flatten(result)[1] if tensor.is_cuda]
 
-    def _aliases(self, result: Any) -> bool:
-        """Whether an output lies in the memory of the inputs."""
+    def _aliases(self, result: Any) -> list[int]:
+        """Which outputs lie in the memory of the inputs."""
         assert self.inputs is not None
         start = self.inputs.base.data_ptr()
         end = start + self.inputs.capacity
         try:
-            return any(start <= tensor.data_ptr() < end for tensor in flatten(result)[1] if tensor.numel())
+            tensors = enumerate(flatten(result, NUMBERS)[1])
+            return [number for number, tensor in tensors if tensor.numel() and start <= tensor.data_ptr() < end]
         except Exception:
-            return False
+            return []
 
 
 def _share_memory(tensors: list[torch.Tensor]) -> bool:

@@ -26,13 +26,15 @@ from bottega.sandbox.handle import SPAWN_TIMEOUT_S, Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 from bottega.sandbox.report import SandboxReport
 from bottega.sandbox.request import MODES, Mode, SpawnRequest
-from bottega.sandbox.server import LARGEST_PACKET, SPAWN
+from bottega.sandbox.server import IMPORT_SECONDS, LARGEST_PACKET, SPAWN
 
 __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
+_IMPORT_PATIENCE_S = 6 * IMPORT_SECONDS
+"""What has been imported in a fork within its time is imported once more."""
 
 
 class ForkServer:
@@ -71,6 +73,8 @@ class ForkServer:
         self._lock = threading.RLock()
         self._imported: set[str] = set()
         """What the server that runs was asked to import since it began."""
+        self._left_alone: set[str] = set()
+        """What a server was lost over when it was to import it."""
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._log: Any = None
@@ -139,15 +143,26 @@ class ForkServer:
 
     def import_for_children(self, names: Sequence[str]) -> None:
         """Have modules imported before anything else is spawned, so that not every child has to. What cannot be imported, or not without threads or a
-        device, is left to the children."""
+        device, is left to the children. Returns when it is done: who spawns meanwhile waits for the lock, and a sandbox's time limit does not run."""
+        if not names:
+            return
         self.start()
         with self._lock:
-            fresh = [name for name in names if name not in self._imported]
-            self._imported.update(fresh)
+            fresh = [name for name in names if name not in self._imported | self._left_alone]
             packet = json.dumps(fresh).encode()
-            if fresh and len(packet) <= LARGEST_PACKET and self._requests is not None:
-                with contextlib.suppress(OSError):  # it died: who spawns next starts it again
-                    self._requests.send(packet, socket.MSG_NOSIGNAL)
+            if not fresh or len(packet) > LARGEST_PACKET or self._requests is None:
+                return
+            answer = b""
+            with contextlib.suppress(OSError):
+                self._requests.send(packet, socket.MSG_NOSIGNAL)
+                poll = select.poll()
+                poll.register(self._requests, select.POLLIN)
+                answer = self._requests.recv(LARGEST_PACKET) if poll.poll(_IMPORT_PATIENCE_S * 1000) else b""
+            if answer:
+                self._imported.update(fresh)
+            else:  # who spawns next starts it again
+                self._left_alone.update(fresh)
+                self._stop_process()
 
     def close(self) -> None:
         with self._lock:
@@ -169,7 +184,7 @@ class ForkServer:
         with theirs:
             arguments = [theirs.fileno(), os.getpid(), self._preload, self._prepare]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", json.dumps(arguments)],
+                [sys.executable, "-P", "-s", "-m", "bottega.sandbox.fork_server", json.dumps(arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

@@ -28,8 +28,8 @@ from bottega.sandbox.supervisor import run_supervisor
 MOST_DESCRIPTORS = 250
 """What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
-SPAWN, LARGEST_PACKET = b"spawn", 4096
-"""A packet that is not this one is a list of modules, as JSON."""
+SPAWN, IMPORTED, LARGEST_PACKET = b"spawn", b"imported", 4096
+"""A packet that is not the first is a list of modules, as JSON; the second answers it."""
 IMPORT_SECONDS = 20.0
 
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
@@ -67,6 +67,7 @@ def serve(requests: socket.socket, parent: int, preload: Sequence[str], prepare:
             return
         if packet != SPAWN:
             _import_more(json.loads(packet))
+            requests.send(IMPORTED)
             continue
         server = os.getpid()
         if os.fork() == 0:
@@ -85,29 +86,40 @@ def _importable(name: str) -> bool:
 
 
 def _import_more(names: Sequence[str]) -> None:
-    """Import what children that are yet to come would each import, where a fork has shown that this ends in time and leaves nothing behind that a
+    """Import what children that are yet to come would each import, as far as a fork has shown that this ends in time and leaves nothing behind that a
     fork cannot have: threads, or a GPU's driver."""
     ours, theirs = os.pipe()
     probe = os.fork()
     if probe == 0:
         with contextlib.suppress(BaseException):
             before = _unforkable()
-            for name in names:
-                importlib.import_module(name)
-            os.write(theirs, b"1" if _unforkable() == before else b"0")
+            found = bytes(_imports(name) for name in names)
+            os.write(theirs, found if _unforkable() == before else b"")
         os._exit(0)
+    try:
+        process = os.pidfd_open(probe)
+    except ProcessLookupError:  # it has ended, and the kernel has reaped it
+        process = -1
     os.close(theirs)
     ended = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
-    fit = ended and os.read(ours, 1) == b"1"
+    found = os.read(ours, len(names)) if ended else b""
     os.close(ours)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(probe, signal.SIGKILL)
-    if fit:
-        with contextlib.suppress(Exception):
-            for name in names:
-                importlib.import_module(name)
-        gc.collect()
-        gc.freeze()
+    if process >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+        os.close(process)
+    for name in (name for name, fit in zip(names, found) if fit):
+        _imports(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _imports(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        return False
+    return True
 
 
 def _unforkable() -> tuple[int, int]:

@@ -132,6 +132,10 @@ def _readable(tensor: torch.Tensor, spec: TensorSpec, device: str) -> torch.Tens
     return torch.empty_strided(spec.shape, spec.stride, dtype=tensor.dtype, device=device).copy_(tensor)
 
 
-def _aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> bool:
+def _aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> frozenset[int]:
     spans = [(tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in inputs if tensor.numel()]
-    return any(low <= tensor.data_ptr() < high for tensor in outputs if tensor.numel() for low, high in spans)
+    return frozenset(
+        number
+        for number, tensor in enumerate(outputs)
+        if tensor.numel() and any(low <= tensor.data_ptr() < high for low, high in spans)
+    )

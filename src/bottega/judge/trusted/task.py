@@ -26,6 +26,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.task_profile import (
     SMALL_OUTPUT,
     TIMED_CALLS,
+    UNKNOWN_YET,
     TaskProfile,
     must_vary,
     of_reference,
@@ -117,7 +118,7 @@ class TrustedTask:
         try:
             self.baselines["eager"] = self._baseline("eager")
             drawn = must_vary(reference)
-            profile = self.profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)
+            profile = self.profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliased=UNKNOWN_YET)
             first = profile_first_call(profile, self.eager, drawn, lambda: self.options("loaded"))
             if not first.specs:
                 raise InvalidTask("the model returns no tensor: there is nothing to compare")
