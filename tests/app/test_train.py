@@ -18,13 +18,13 @@ from tiny import saved_tiny
 from typer.testing import CliRunner
 
 from bottega.app.report_command import app as report_app
-from bottega.app.report_curves import labels, smoothed
 from bottega.app.training_command import _settings, train_app
 from bottega.app.training_display import TrainingProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
 from bottega.train.config import read_config
+from bottega.train.metric_panels import labels
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning
 from bottega.train.run_directory import RunDirectory
@@ -61,8 +61,6 @@ def test_a_run_is_trained_and_drawn(trained: Path) -> None:
     assert len(charts) >= 8
     for chart in charts:
         ElementTree.fromstring(chart)
-    ids = re.findall(r'id="([^"]+)"', "".join(charts))
-    assert len(ids) == len(set(ids)), "figures of one page must not share ids"
     text = (trained / "report.md").read_text()
     assert "| reward |" in text
     told = CliRunner().invoke(report_app, [str(trained), "--markdown"])
@@ -144,11 +142,6 @@ def test_a_run_without_a_finished_step_has_a_report(tmp_path: Path) -> None:
         journal.write(RunStarted("bottega train", Config().model_dump(mode="json"), {}))
     assert CliRunner().invoke(report_app, [str(tmp_path / "run")]).exit_code == 0
     assert "No step is finished yet" in (tmp_path / "run" / "report.html").read_text()
-
-
-def test_smoothing_keeps_a_constant_and_the_ends() -> None:
-    assert smoothed([2.0] * 7, 3) == [2.0] * 7
-    assert smoothed([0.0, 3.0, 6.0], 1) == [1.5, 3.0, 4.5]
 
 
 def test_the_display_tells_steps_alarms_and_cards() -> None:

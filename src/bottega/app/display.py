@@ -20,8 +20,6 @@ from rich.text import Text
 from bottega.app.terminal import Terminal
 from bottega.core.foreign_text import one_line
 
-SPARKS = "▁▂▃▄▅▆▇█"
-
 
 class RunProgress(ABC):
     """The state of a run as its events tell it."""
@@ -122,13 +120,3 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def spark(values: list[float], width: int) -> str:
-    """A curve in one line of text: each letter the mean of its share of the values."""
-    count = min(width, len(values))
-    parts = [values[len(values) * place // count : len(values) * (place + 1) // count] for place in range(count)]
-    means = [sum(part) / len(part) for part in parts]
-    low, high = min(means), max(means)
-    scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(SPARKS[round((mean - low) * scale)] for mean in means)

@@ -42,7 +42,8 @@ def report_command(
     ] = None,
     text: Annotated[bool, typer.Option("--markdown", help="Print the Markdown on standard output and write nothing.")] = False,
 ) -> None:
-    """Draw a run of training, of a benchmark or of a lineage: every figure of it, as plots in one HTML file that needs nothing else, and as Markdown.
+    """Draw a run of training, of a benchmark or of a lineage: every figure of it, with the plots of the dashboard, in one HTML file that needs
+    nothing else, and as Markdown.
 
         bottega report run
 

@@ -7,17 +7,18 @@ from typing import Any
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.compare import Comparison, compare
 from bottega.bench.metrics import baselines_of
+from bottega.bench.plots import fast_plot
 from bottega.bench.run_directory import read_run
 from bottega.core.errors import BottegaError
-from bottega.service.dashboard.bench_view import fast_curve, figures_of
-from bottega.service.dashboard.chart import Plot, svg
-from bottega.service.dashboard.html import Html, badge, choice, el, facts, joined, link, moment, section, speed, table
+from bottega.service.dashboard.bench_view import figures_of
+from bottega.service.dashboard.html import Html, badge, charts, choice, el, facts, joined, link, moment, section, speed, table
 from bottega.service.dashboard.open_run import OpenRun, Runs
 from bottega.service.dashboard.page import Asked, Links, tree, warned
 from bottega.service.dashboard.reading import object_at, stamp, text_at
 from bottega.service.dashboard.search_tree import KernelNode, all_nodes
-from bottega.service.dashboard.training_view import curves, steps_of
+from bottega.service.dashboard.training_view import measurements
 from bottega.service.dashboard.verdict_view import diff_html
+from bottega.train.metric_panels import training_plots
 
 MOST_ATTEMPTS = 20_000
 """Of two runs together: pairing them reads every attempt in full."""
@@ -64,10 +65,7 @@ def _compared(one: OpenRun, two: OpenRun, links: Links) -> Html:
     if one.bench is not None and two.bench is not None:
         return _benches(one, two)
     if one.kind in ("rl", "sft"):
-        rows = [
-            (run.id, [line.row for line in steps_of(run)], [line.row for line in steps_of(run, "eval")]) for run in (one, two)
-        ]
-        return el("div", *curves(one.kind, rows), cls="charts")
+        return charts(*training_plots(one.kind, {run.id: measurements(run) for run in (one, two)}))
     if one.kind in ("data", "library"):
         return el("p", "Only the facts above and the settings are compared.")
     return _searches(one, two)
@@ -75,14 +73,13 @@ def _compared(one: OpenRun, two: OpenRun, links: Links) -> Html:
 
 def _benches(one: OpenRun, two: OpenRun) -> Html:
     assert one.bench is not None and two.bench is not None
-    curve = []
+    curves = {}
     for run in (one, two):
         assert run.bench is not None
         found = run.bench.table()
         if found.lines:
-            points = figures_of(run, found, found.baselines[0]).curve
-            curve.append(fast_curve(f"{run.id} against {found.baselines[0]}", points))
-    chart = el("div", svg(Plot("fast_p of both", curve, x="p", y="share", low=0.0, high=1.0, whole_x=False)), cls="charts")
+            curves[f"{run.id} against {found.baselines[0]}"] = figures_of(run, found, found.baselines[0]).curve
+    chart = charts(fast_plot("fast_p of both", curves))
     size = len(one.bench.attempts.lines) + len(two.bench.attempts.lines)
     if size > MOST_ATTEMPTS:
         return joined(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bottega.core.foreign_text import html_text, one_line
+from bottega.core.plot import Plot
 from bottega.core.verdict import interval_text
 
 MOST_SHOWN = 400_000
@@ -97,6 +98,16 @@ def section(title: str, *children: Any, id_: str = "") -> Html:
 
 def folded(title: Any, *children: Any, id_: str = "", open_: bool = False) -> Html:
     return el("details", el("summary", title), *children, id=id_ or None, open=open_)
+
+
+def charts(*plots: Plot) -> Html:
+    """Those in which there is anything to draw."""
+    drawn = [
+        el("figure", Html(plot.svg()), el("figcaption", plot.caption) if plot.caption else "")
+        for plot in plots
+        if not plot.empty
+    ]
+    return el("div", *drawn, cls="charts") if drawn else Html("")
 
 
 def badge(word: str, more: str = "") -> Html:
