@@ -20,9 +20,9 @@ from skill_cards import PLAIN
 
 from bottega.app import judge_command, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
-from bottega.app.bench_figures import print_page
 from bottega.app.display import Display
 from bottega.app.optimize_display import OptimizeProgress
+from bottega.app.page_display import print_page
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
 from bottega.bench.runner import BenchStarted, SampleFailed

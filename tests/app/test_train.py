@@ -23,8 +23,8 @@ from bottega.app.training_display import TrainingProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
+from bottega.service.dashboard.training_plots import labels
 from bottega.train.config import read_config
-from bottega.train.metric_panels import labels
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning
 from bottega.train.run_directory import RunDirectory

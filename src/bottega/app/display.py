@@ -19,6 +19,7 @@ from rich.text import Text
 
 from bottega.app.terminal import Terminal
 from bottega.core.foreign_text import one_line
+from bottega.episodes.attempts import clock
 
 
 class RunProgress(ABC):
@@ -114,9 +115,3 @@ def display_for(progress: RunProgress, title: str, quiet: bool) -> Display:
     console = Terminal(stderr=True)
     panel = console.is_terminal and not console.is_dumb_terminal
     return Display(progress, title, None if quiet else console, panel and not quiet)
-
-
-def clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.report_bench import bench_page
 from bottega.app.report_training import training_page
 from bottega.app.terminal import say
+from bottega.bench.report import bench_page
 from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
 from bottega.core.files import write

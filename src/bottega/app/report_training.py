@@ -7,13 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bottega.app.display import clock
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked
-from bottega.episodes.attempts import seconds_of
+from bottega.episodes.attempts import clock, seconds_of
 from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 from bottega.episodes.journal import read_events
-from bottega.train.metric_panels import Measurements, Rows, points_of, training_plots
+from bottega.service.dashboard.training_plots import Measurements, Rows, points_of, training_plots
 from bottega.train.run_directory import data_of
 from bottega.train.settings import Config
 from bottega.train.validation import WITH_SKILLS

@@ -9,9 +9,10 @@ from typing import Any
 
 from rich.text import Text
 
-from bottega.app.display import RunProgress, clock
+from bottega.app.display import RunProgress
 from bottega.core.event import Checkpointed, Judged, Measured, Selected, Summarised, Wrote
 from bottega.core.plot import spark
+from bottega.episodes.attempts import clock
 from bottega.episodes.phases import PhaseStatus
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning, Validating

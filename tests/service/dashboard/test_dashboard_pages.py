@@ -115,7 +115,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     search(tmp_path / "second")
     client = served(tmp_path)
     name = tmp_path.name
-    assert "over 6 tasks that both have" in client.get(f"/compare?a={name}/one&b={name}/two").text
+    assert "Over 6 tasks that both have" in client.get(f"/compare?a={name}/one&b={name}/two").text
     assert "no figures in common" in client.get(f"/compare?a={name}/one&b={name}/rl").text
     assert "Best kernels" in client.get(f"/compare?run={name}/first&run={name}/second").text
     assert "Pick two runs" in client.get("/compare?a=nothing").text

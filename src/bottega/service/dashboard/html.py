@@ -9,6 +9,7 @@ from typing import Any
 from bottega.core.foreign_text import html_text, one_line
 from bottega.core.plot import Plot
 from bottega.core.verdict import interval_text
+from bottega.episodes.delivery.page import ReportTable
 
 MOST_SHOWN = 400_000
 """Characters of one text in a page; the file has all of it."""
@@ -71,6 +72,10 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], cls: str = "", 
             )
         )
     return el("div", el("table", el("thead", head), el("tbody", *body), cls=cls or None), cls="scroll")
+
+
+def report_table(found: ReportTable) -> Html:
+    return section(found.title, table(found.columns, found.rows), el("p", found.caption, cls="note") if found.caption else "")
 
 
 def facts(rows: Iterable[tuple[str, Any]]) -> Html:

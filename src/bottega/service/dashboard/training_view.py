@@ -14,7 +14,7 @@ from bottega.service.dashboard.page import Asked, Links, pages, tree, warned
 from bottega.service.dashboard.reading import list_at, number_at, text_at, whole_at
 from bottega.service.dashboard.search_tree import KernelNode, kernel_nodes, line_to
 from bottega.service.dashboard.search_view import kernel_table
-from bottega.train.metric_panels import Measurements, Rows, training_plots
+from bottega.service.dashboard.training_plots import Measurements, Rows, training_plots
 
 SHOWN = ("reward", "reward_best", "correct", "fast_1", "coverage", "junk", "entropy", "loss", "nll", "gradient")
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.app.bench_figures import GROUP_COLUMNS, NONE, authors, counted, group_cells, kernels, share, speed
-from bottega.app.report_bench_tables import (
+from bottega.bench.attempt import BenchRun
+from bottega.bench.figures import GROUP_COLUMNS, NONE, authors, counted, group_cells, kernels, share, speed
+from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
+from bottega.bench.plots import bench_plots
+from bottega.bench.report_tables import (
     by_task,
     family_endings,
     in_families,
@@ -18,9 +21,6 @@ from bottega.app.report_bench_tables import (
     unfair,
     used_cards,
 )
-from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
-from bottega.bench.plots import bench_plots
 from bottega.bench.result_arrays import result_arrays_of
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS

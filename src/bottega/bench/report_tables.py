@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottega.app.bench_figures import NONE, share, span, speed
-from bottega.app.display import clock
 from bottega.bench.attempt import BenchRun
 from bottega.bench.breakdowns import Amount
+from bottega.bench.figures import NONE, share, span, speed
 from bottega.bench.metrics import BenchSummary, kept_author
 from bottega.bench.result_arrays import ENDINGS, ResultArrays, drafts_asked, task_ending
 from bottega.bench.scaling import GridCell, equal_budgets
+from bottega.episodes.attempts import clock
 from bottega.episodes.delivery.page import ReportTable
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
