@@ -93,16 +93,16 @@ def test_a_search_is_shown_as_it_is() -> None:
     console = Terminal(file=told, width=200)
     progress = OptimizeProgress(BudgetCaps(kernels=4), "eager")
     plain = Display(progress, "", console)
-    plain.hear(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
-    plain.hear(Selected("", "e", 1, (HOSTILE,)))
+    plain.on_event(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
+    plain.on_event(Selected("", "e", 1, (HOSTILE,)))
     must_be_plain(told.getvalue(), 2)
     must_be_plain(panel_text(Display(progress, HOSTILE, console)), 3)
 
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
-    progress.hear(BenchStarted(3, 0, 3, ("cpu",)))
-    progress.hear(SampleFailed(HOSTILE))
+    progress.on_event(BenchStarted(3, 0, 3, ("cpu",)))
+    progress.on_event(SampleFailed(HOSTILE))
     must_be_plain(panel_text(Display(progress, HOSTILE, Terminal())), 2)
 
 

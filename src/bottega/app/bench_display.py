@@ -39,7 +39,7 @@ class BenchProgress(RunProgress):
         self.tokens = 0
         self.money = 0.0
 
-    def hear(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
+    def on_event(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
         if isinstance(event, BenchStarted):
             self.begun = event
             self.begin(event.samples, event.done)

@@ -40,7 +40,7 @@ class RunProgress(ABC):
         self._times: deque[tuple[float, int]] = deque(maxlen=50)
 
     @abstractmethod
-    def hear(self, event: Any) -> str:
+    def on_event(self, event: Any) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
 
     @abstractmethod
@@ -96,9 +96,9 @@ class Display(AbstractContextManager["Display"]):
         if self.live is not None:
             self.live.stop()
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         if self.console is not None:
-            line = self.progress.hear(event)
+            line = self.progress.on_event(event)
             if line and self.live is None:
                 self.say(line)
 

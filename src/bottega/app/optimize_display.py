@@ -55,7 +55,7 @@ class OptimizeProgress(RunProgress):
         self.now, self.drafts = self.then, 0
         self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
 
-    def hear(self, event: Event) -> str:
+    def on_event(self, event: Event) -> str:
         """Take an event in; what it says in one line, if it is worth one."""
         turn = turn_of(event)
         if turn is not None:

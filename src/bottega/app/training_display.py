@@ -41,7 +41,7 @@ class TrainingProgress(RunProgress):
         self.cards = Counter[str]()
         self.library_cards: int | None = None
 
-    def hear(self, event: Any) -> str:
+    def on_event(self, event: Any) -> str:
         if isinstance(event, TrainingStarted):
             for past in event.past:
                 self._measured(past)
