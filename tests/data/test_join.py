@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from module_task import module_task
 from typer.testing import CliRunner
 
 from bottega.app.data_command import app
@@ -16,22 +17,7 @@ from bottega.data.data_card import changed_files, read_card, write_card
 from bottega.data.data_files import read_rows, write_rows
 from bottega.data.join import joined
 
-CHAIN = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.tanh(torch.relu(x) * 2.0)
-
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-
-def get_init_inputs():
-    return []
-"""
+CHAIN = module_task("torch.tanh(torch.relu(x) * 2.0)", "torch.randn(4, 8)")
 SKETCH = "forward(x)\nx 9x9\nt1 = relu(x) 9x9\nt2 = mul(t1, 3.5) 9x9\nt3 = tanh(t2) 9x9\nreturn t3"
 
 
