@@ -18,7 +18,7 @@ from bottega.data.data_files import read_rows, write_rows
 from bottega.data.join import joined
 
 CHAIN = module_task("torch.tanh(torch.relu(x) * 2.0)", "torch.randn(4, 8)")
-SKETCH = "forward(x)\nx 9x9\nt1 = relu(x) 9x9\nt2 = mul(t1, 3.5) 9x9\nt3 = tanh(t2) 9x9\nreturn t3"
+GRAPH = "forward(x)\nx 9x9\nt1 = relu(x) 9x9\nt2 = mul(t1, 3.5) 9x9\nt3 = tanh(t2) 9x9\nreturn t3"
 
 
 def row(number: int, split: str = "train", ops: str = "", role: str = "write", prompt: str = "") -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_rows_come_once_and_what_is_held_out_anywhere_is_held_out(tmp_path: Path
 @pytest.mark.rotates
 def test_a_task_to_stay_away_from_takes_rows_with_its_calls_along(tmp_path: Path) -> None:
     place = folder(
-        tmp_path / "one", row(1, prompt=SKETCH), row(2, prompt=SKETCH.replace("tanh", "exp")), row(3, "test", prompt=SKETCH)
+        tmp_path / "one", row(1, prompt=GRAPH), row(2, prompt=GRAPH.replace("tanh", "exp")), row(3, "test", prompt=GRAPH)
     )
     assert [found["id"] for found in joined([place], [Task(CHAIN, "chain")]).rows] == ["row2", "row3"]
 
