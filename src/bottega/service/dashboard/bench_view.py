@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.bench.bootstrap import Estimate
+from bottega.bench.figures import share
 from bottega.bench.plots import CURVE, draws_of, fast_plot, fast_shares, speed_plot
 from bottega.bench.result_arrays import ENDINGS, ResultArrays
 from bottega.bench.scaling import THRESHOLDS
@@ -112,14 +113,6 @@ def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
     )  # fmt: skip
     curves = {"by the point": figures.curve, "surely": figures.sure_curve}
     return joined(charts(fast_plot(f"fast_p against {baseline}", curves), speed_plot(figures.arrays, baseline)), shares)
-
-
-def share(estimate: Estimate) -> str:
-    if estimate.point is None:
-        return ""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.point:.1%}"
-    return f"{estimate.point:.1%} ({estimate.low:.1%} to {estimate.high:.1%})"
 
 
 def _grid(run: OpenRun, found: BenchTable, baseline: str, asked: Asked, links: Links) -> Html:
