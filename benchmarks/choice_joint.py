@@ -22,7 +22,19 @@ from typing import Annotated
 import torch
 import typer
 from choice_folds import parts, rows_file
-from choice_learning import GRADIENT, SCALE, SOFTNESS, Chooser, Lesson, batches, course, gained, loss_of, objective, steps_of
+from choice_learning import (
+    GRADIENT,
+    SCALE,
+    SOFTNESS,
+    Chooser,
+    Schedule,
+    batches,
+    epochs_of,
+    gained,
+    loss_of,
+    objective,
+    steps_of,
+)
 from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Rates
 from choice_retrieval import BM25, CHECKED
 from choice_scores import print_report, scores_file
@@ -139,10 +151,10 @@ def learn(
     train, *others = (paired(part, cards) for part in parts(policy, fold, limit))
     chooser = Chooser.open(model, device)
     for rate, short in product(map(float, rates.split(",")), arms.split(",")):
-        lesson = Lesson(SHORT[short], f"{rate:g}", fold, seed, rate, epochs, every)
-        control, path = ARMS[lesson.way], scores_file(folder, short, fold, seed, lesson.setting)
+        schedule = Schedule(SHORT[short], f"{rate:g}", fold, seed, rate, epochs, every)
+        control, path = ARMS[schedule.way], scores_file(folder, short, fold, seed, schedule.setting)
         score = partial(end_to_end, chooser, control)
-        for chance, steps in course(chooser, path, lesson, steps_of(train), others, score, attrgetter("task")):
+        for chance, steps in epochs_of(chooser, path, schedule, steps_of(train), others, score, attrgetter("task")):
             for batch in batches(train, chance):
                 steps.take(
                     joint_loss(chooser, batch) if control is None else loss_of(chooser, [one.fixed(control) for one in batch])

@@ -1,4 +1,4 @@
-"""What learning to choose shares: a model that scores options, the objectives, the optimiser's steps, and the course of a way over its epochs.
+"""What learning to choose shares: a model that scores options, the objectives, the optimiser's steps, and a way's epochs.
 
 The policy is a softmax over a task's options. Each option's score is read by a linear head from the hidden state at the option's end, behind the
 prompt. The head begins at zero, so that every option is as likely at first and all of them are explored. What an option is worth is in the sweep's
@@ -209,7 +209,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Schedule:
     """A way with one setting, on one fold."""
 
     way: str
@@ -230,25 +230,25 @@ def begun(chooser: Chooser, path: Path, seed: int) -> bool:
     return True
 
 
-def course(
-    chooser: Chooser, path: Path, lesson: Lesson, steps: int, parts: Sequence[Sequence[Asked]],
+def epochs_of(
+    chooser: Chooser, path: Path, schedule: Schedule, steps: int, parts: Sequence[Sequence[Asked]],
     score: Callable[[Sequence[Asked]], list[dict[str, float]]], task: Callable[[Any], str] = itemgetter("task"),
     before: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[random.Random, Steps]]:  # fmt: skip
     """One epoch after the other, for the caller to learn in; then the part that validates and the one set aside are scored. What is there already is
     left out. `steps`: of an epoch; `before`: what is learned first."""
-    if not begun(chooser, path, lesson.seed):
+    if not begun(chooser, path, schedule.seed):
         return
     before()
-    taken = Steps(chooser, lesson.rate, lesson.epochs * steps)
-    chance, since, made = random.Random(lesson.seed), time.monotonic(), []
-    for epoch in range(1, lesson.epochs + 1):
+    taken = Steps(chooser, schedule.rate, schedule.epochs * steps)
+    chance, since, made = random.Random(schedule.seed), time.monotonic(), []
+    for epoch in range(1, schedule.epochs + 1):
         yield chance, taken
-        if epoch % lesson.every == 0 or epoch == lesson.epochs:
-            setting = f"{lesson.setting}, {epoch} epochs"
+        if epoch % schedule.every == 0 or epoch == schedule.epochs:
+            setting = f"{schedule.setting}, {epoch} epochs"
             for part, some in zip((VALIDATED, SET_ASIDE), parts, strict=True):
-                made += score_rows(lesson.way, lesson.fold, lesson.seed, setting, part, map(task, some), score(some))
-            told_of = f"fold {lesson.fold}, {lesson.way} {lesson.setting}, {taken.done} steps"
+                made += score_rows(schedule.way, schedule.fold, schedule.seed, setting, part, map(task, some), score(some))
+            told_of = f"fold {schedule.fold}, {schedule.way} {schedule.setting}, {taken.done} steps"
             print(f"[{time.monotonic() - since:.0f} s] {told_of}: {told(made)}", flush=True)
     write_scores(path, made)
 

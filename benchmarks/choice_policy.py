@@ -34,9 +34,9 @@ from choice_learning import (
     WAYS,
     WORST,
     Chooser,
-    Lesson,
+    Schedule,
     batches,
-    course,
+    epochs_of,
     gained,
     imitate,
     loss_of,
@@ -128,10 +128,10 @@ def learn(
         second = SECOND.get(way)
         kind, gentler = (second, rate / GENTLER) if second else (way, rate)
         soft = SOFT[kind][which]
-        lesson = Lesson(way, f"{rate:g}-{soft:g}", fold, seed, gentler, epochs, every)
-        path = scores_file(folder, way, fold, seed, lesson.setting)
+        schedule = Schedule(way, f"{rate:g}-{soft:g}", fold, seed, gentler, epochs, every)
+        path = scores_file(folder, way, fold, seed, schedule.setting)
         first = partial(imitate, chooser, train, rate, epochs, SOFT[IMITATION][which], seed) if second else lambda: None
-        for chance, steps in course(chooser, path, lesson, steps_of(train), others, score, before=first):
+        for chance, steps in epochs_of(chooser, path, schedule, steps_of(train), others, score, before=first):
             for batch in batches(train, chance):
                 steps.take(loss_of(chooser, batch, kind, soft, chance))
 

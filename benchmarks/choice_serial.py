@@ -21,7 +21,7 @@ import torch
 import typer
 from choice_features import FEATURES, FeatureChooser
 from choice_folds import parts
-from choice_learning import SCALE, Chooser, Lesson, batches, course, steps_of
+from choice_learning import SCALE, Chooser, Schedule, batches, epochs_of, steps_of
 from choice_options import Epochs, Every, Fold, Folder, Limit, Model, Rates
 from choice_scores import GREEDY, SAMPLED, print_report, scores_file
 from choice_sweep import Row
@@ -106,10 +106,10 @@ def learn(
     train, *others = ([row for row in part if len(row["options"]) > picks] for part in parts(policy, fold, limit))
     chooser = FeatureChooser(device, remembers=True) if model == FEATURES else Chooser.open(model, device)
     for rate, softness, arm in product(map(float, rates.split(",")), SOFTNESS, arms.split(",")):
-        lesson = Lesson(arm, f"{picks}-{rate:g}-{softness:g}", fold, seed, rate, epochs, every)
-        path = scores_file(folder, arm, fold, seed, lesson.setting)
-        for chance, steps in course(
-            chooser, path, lesson, picks * steps_of(train), others, partial(scored, chooser, arm, picks)
+        schedule = Schedule(arm, f"{picks}-{rate:g}-{softness:g}", fold, seed, rate, epochs, every)
+        path = scores_file(folder, arm, fold, seed, schedule.setting)
+        for chance, steps in epochs_of(
+            chooser, path, schedule, picks * steps_of(train), others, partial(scored, chooser, arm, picks)
         ):
             played = [[]] * len(train) if arm == PARALLEL else play(chooser, train, arm, picks - 1)
             asked = [turn(row, played[at][:before], arm) for at, row in enumerate(train) for before in range(picks)]

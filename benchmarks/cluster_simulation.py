@@ -1,4 +1,4 @@
-"""RL steps on 8, 64 and 512 GPUs, simulated: where it stops scaling, and what would be the mend.
+"""RL steps on 8, 64 and 512 GPUs, simulated: where it stops scaling, and what would help.
 
     PYTHONPATH=src python3 benchmarks/cluster_simulation.py
     PYTHONPATH=src python3 benchmarks/cluster_simulation.py --model 8B --gpus 8,64,512 --tasks-per-gpu 2

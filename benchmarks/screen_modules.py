@@ -8,7 +8,7 @@
 `collect` builds `small_configurations` and writes each class's first call down as a task. Classes that differ in their family's name
 alone count once. `run` writes two drafts of each, products left to torch and products of ours, and compares them with the module in fp64: right is
 within four times eager's error, or 2e-5 (halves 4e-3). Triton runs under its interpreter. Both go on where they ended, and every module has a process
-of its own with a time limit. Half A is to mend by; of half B `report` says only how many are right.
+of its own with a time limit. Half A is to repair by; of half B `report` says only how many are right.
 """
 
 from __future__ import annotations

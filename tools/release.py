@@ -3,7 +3,7 @@
 Every step ends the run where it fails. Environments of the extras lie over the one with the wheel alone, so that torch is installed once; none of
 them sees the developer's own packages.
 
-    python tools/release.py --out dist [--extras service,report]
+    python tools/release.py --out dist [--extras service,server]
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ IMPORTS = {
     "local": ("transformers", "peft", "safetensors", "bottega.backbone.local"),
     "server": ("openai", "bottega.backbone.server"),
     "service": ("fastapi", "uvicorn", "httpx", "bottega.service.server", "bottega.service.mcp.server", "bottega.judge.remote"),
-    "report": ("matplotlib",),
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "bench": ("bm25s", "rank_bm25"),

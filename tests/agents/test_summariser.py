@@ -1,4 +1,4 @@
-"""Summarisers: cards out of JSON and out of keyed lines, each through the library's door."""
+"""Summarisers: cards out of JSON and out of keyed lines, each through the library's validation."""
 
 from __future__ import annotations
 

@@ -51,7 +51,6 @@ def _told(told: dict[str, list[list[Told]]], task: str, sample: int, turn: int) 
 
 @pytest.mark.rotates
 def test_a_benchmark_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="charts need it")
     run = kept(tmp_path / "run")
     done = CliRunner().invoke(report_app, [str(run)])
     assert done.exit_code == 0, (done.output, done.exception)
@@ -61,10 +60,8 @@ def test_a_benchmark_is_drawn(tmp_path: Path) -> None:
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
     charts = re.findall(r"<svg .*?</svg>", page, re.S)
     titles = [ElementTree.fromstring(chart).get("aria-label") for chart in charts]
-    assert titles == ["fast_p", "Speedup over eager", "Speedup over compile", "By turn", "Best of n", "Samples or turns",
-                      "How answers ended", "Skills by uplift"]  # fmt: skip
-    ids = re.findall(r'id="([^"]+)"', "".join(charts))
-    assert len(ids) == len(set(ids)), "figures of one page must not share ids"
+    assert titles == ["fast_p against eager", "fast_p against compile", "Speedup over eager", "Speedup over compile", "By turn",
+                      "Best of n", "Samples or turns"]  # fmt: skip
     text = (run / "report.md").read_text()
     told = CliRunner().invoke(report_app, [str(run), "--markdown"])
     assert told.output == text
@@ -75,6 +72,7 @@ def test_a_benchmark_is_drawn(tmp_path: Path) -> None:
         "the device was lost",
         "conv\\|x",
         "| 2 | 1 × 2 |",
+        "How answers ended, by family",
     ):
         assert part in text
     alone = tmp_path / "alone.md"

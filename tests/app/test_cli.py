@@ -9,23 +9,11 @@ from pathlib import Path
 
 import pytest
 from app.command_line import as_a_process, in_this_process
+from module_task import module_task
 
 from bottega.app import cli
 
-TASK = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.tanh(x) * 2
-
-def get_inputs():
-    return [torch.randn(256, 256)]
-
-def get_init_inputs():
-    return []
-"""
+TASK = module_task("torch.tanh(x) * 2", "torch.randn(256, 256)")
 HONEST = TASK.replace("class Model(", "class ModelNew(")
 KERNEL = r"""
 import torch

@@ -20,16 +20,15 @@ from skill_cards import PLAIN
 
 from bottega.app import judge_command, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
-from bottega.app.bench_figures import print_page
 from bottega.app.display import Display
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.report_curves import CurvePanel as Curves
-from bottega.app.report_curves import Line
+from bottega.app.page_display import print_page
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
 from bottega.bench.runner import BenchStarted, SampleFailed
 from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
+from bottega.core.plot import Plot, PlotSeries
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable, html, markdown
@@ -94,16 +93,16 @@ def test_a_search_is_shown_as_it_is() -> None:
     console = Terminal(file=told, width=200)
     progress = OptimizeProgress(BudgetCaps(kernels=4), "eager")
     plain = Display(progress, "", console)
-    plain.hear(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
-    plain.hear(Selected("", "e", 1, (HOSTILE,)))
+    plain.on_event(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
+    plain.on_event(Selected("", "e", 1, (HOSTILE,)))
     must_be_plain(told.getvalue(), 2)
     must_be_plain(panel_text(Display(progress, HOSTILE, console)), 3)
 
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
-    progress.hear(BenchStarted(3, 0, 3, ("cpu",)))
-    progress.hear(SampleFailed(HOSTILE))
+    progress.on_event(BenchStarted(3, 0, 3, ("cpu",)))
+    progress.on_event(SampleFailed(HOSTILE))
     must_be_plain(panel_text(Display(progress, HOSTILE, Terminal())), 2)
 
 
@@ -161,7 +160,6 @@ def test_a_report_is_text_in_html_in_markdown_and_on_a_terminal(capsys: pytest.C
 
 
 def test_a_curve_may_have_any_name() -> None:
-    pytest.importorskip("matplotlib", reason="charts need it")
-    lines = [Line("$\\frac{$", [1, 2], [1.0, 2.0]), Line("a$b$" + HOSTILE, [1, 2], [2.0, 1.0])]
-    page = html(replace(PAGE, blocks=[Drawings("Curves", [Curves("$\\nothing$ <b>", "told", lines)])]))
+    lines = [PlotSeries("<b>", [(1, 1.0), (2, 2.0)]), PlotSeries("a$b$" + HOSTILE, [(1, 2.0), (2, 1.0)])]
+    page = html(replace(PAGE, blocks=[Drawings("Curves", [Plot("$\\nothing$ <b>", lines, "step", caption="<b>")])]))
     assert "<svg" in page and "<b>" not in page and "\x1b" not in page

@@ -28,17 +28,17 @@ ONLY_EAGER = Verdict(
 
 def test_a_verdict_is_told_with_what_it_speaks_of_and_eager_beside_it() -> None:
     progress = OptimizeProgress(BudgetCaps(), "compile")
-    line = progress.hear(Judged("e/judge/s0", "e", "s0", ONLY_EAGER))
+    line = progress.on_event(Judged("e/judge/s0", "e", "s0", ONLY_EAGER))
     assert "slower 0.80× (0.70 to 0.90) against compile, 2.00× (1.90 to 2.10) against eager" in line
     assert progress.best == ""
-    final = progress.hear(Judged("e/final/x", "e", "s0", ONLY_EAGER))
+    final = progress.on_event(Judged("e/final/x", "e", "s0", ONLY_EAGER))
     assert "judged again: s0  slower 0.80× (0.70 to 0.90) against compile" in final
 
 
 def test_the_best_so_far_is_the_best_against_what_is_to_be_beaten() -> None:
     progress = OptimizeProgress(BudgetCaps(), "compile")
     fallen_back = Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.9, 2.1)}, baseline="eager")
-    assert "faster 2.00× (1.90 to 2.10) against eager" in progress.hear(Judged("e/judge/s0", "e", "s0", fallen_back))
+    assert "faster 2.00× (1.90 to 2.10) against eager" in progress.on_event(Judged("e/judge/s0", "e", "s0", fallen_back))
     assert progress.best == ""
 
 
@@ -74,16 +74,16 @@ def test_a_verdict_on_a_terminal_says_which_baseline_won_and_which_was_left_out(
 
 def test_verdicts_are_numbered_as_they_come_and_an_agents_answers_are_told() -> None:
     progress = OptimizeProgress(BudgetCaps(), "compile", drafted=False)
-    assert "draft" not in progress.hear(RunStarted("bottega optimize", {}, {}))
+    assert "draft" not in progress.on_event(RunStarted("bottega optimize", {}, {}))
     turn = Turn(role="write", text="", tools=("write", "build"))
-    assert "the agent calls write, build in s0r0" in progress.hear(AgentStepped("e/step/s0r0/0", "e", "s0r0", turn))
+    assert "the agent calls write, build in s0r0" in progress.on_event(AgentStepped("e/step/s0r0/0", "e", "s0r0", turn))
     for node in ("s0", "s1"):
-        progress.hear(Wrote(f"e/write/{node}", "e", node, None, 0, turn))
-    lines = [progress.hear(Judged(f"e/judge/{node}", "e", node, ONLY_EAGER)) for node in ("s0", "s1")]
+        progress.on_event(Wrote(f"e/write/{node}", "e", node, None, 0, turn))
+    lines = [progress.on_event(Judged(f"e/judge/{node}", "e", node, ONLY_EAGER)) for node in ("s0", "s1")]
     assert [line.split()[0] for line in lines] == ["1", "2"]
 
 
 def test_one_answer_that_was_known_is_one_answer() -> None:
     progress = OptimizeProgress(BudgetCaps(), "compile")
-    progress.hear(Judged("e/judge/s1", "e", "s1", ONLY_EAGER, same_as="s0"))
-    assert "; 1 answer was a kernel that had been judged" in progress.hear(EpisodeEnded("e/end", "e", "all turns taken"))
+    progress.on_event(Judged("e/judge/s1", "e", "s1", ONLY_EAGER, same_as="s0"))
+    assert "; 1 answer was a kernel that had been judged" in progress.on_event(EpisodeEnded("e/end", "e", "all turns taken"))

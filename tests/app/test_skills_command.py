@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import typer
+from module_task import module_task
 
 from bottega.app import skills_command, terminal
 from bottega.core.errors import BottegaError
@@ -440,20 +441,7 @@ if sys.argv[2:] == ["noise"]:
 else:
     print(asked["task"].replace("class Model(", "class ModelNew("))
 """
-TASK = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.tanh(x) * 2
-
-def get_inputs():
-    return [torch.randn(64, 64)]
-
-def get_init_inputs():
-    return []
-"""
+TASK = module_task("torch.tanh(x) * 2", "torch.randn(64, 64)")
 
 
 @pytest.mark.slow

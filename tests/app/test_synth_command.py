@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from module_task import module_task
 from typer.testing import CliRunner
 
 from bottega.app.tasks_command import app
@@ -14,20 +15,7 @@ from bottega.judge.judge import Judge
 from bottega.tasks.load import load_tasks
 from bottega.tasks.synth import synthesise
 
-CONSTANT = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.clamp(x, 5.0, 6.0)
-
-def get_inputs():
-    return [torch.rand(512, 512)]
-
-def get_init_inputs():
-    return []
-"""
+CONSTANT = module_task("torch.clamp(x, 5.0, 6.0)", "torch.rand(512, 512)")
 
 
 def synth(*arguments: str) -> dict:

@@ -18,12 +18,12 @@ from tiny import saved_tiny
 from typer.testing import CliRunner
 
 from bottega.app.report_command import app as report_app
-from bottega.app.report_curves import labels, smoothed
 from bottega.app.training_command import _settings, train_app
 from bottega.app.training_display import TrainingProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
+from bottega.service.dashboard.training_plots import labels
 from bottega.train.config import read_config
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning
@@ -61,8 +61,6 @@ def test_a_run_is_trained_and_drawn(trained: Path) -> None:
     assert len(charts) >= 8
     for chart in charts:
         ElementTree.fromstring(chart)
-    ids = re.findall(r'id="([^"]+)"', "".join(charts))
-    assert len(ids) == len(set(ids)), "figures of one page must not share ids"
     text = (trained / "report.md").read_text()
     assert "| reward |" in text
     told = CliRunner().invoke(report_app, [str(trained), "--markdown"])
@@ -146,16 +144,11 @@ def test_a_run_without_a_finished_step_has_a_report(tmp_path: Path) -> None:
     assert "No step is finished yet" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_smoothing_keeps_a_constant_and_the_ends() -> None:
-    assert smoothed([2.0] * 7, 3) == [2.0] * 7
-    assert smoothed([0.0, 3.0, 6.0], 1) == [1.5, 3.0, 4.5]
-
-
 def test_the_display_tells_steps_alarms_and_cards() -> None:
     training = TrainingProgress()
-    assert "reward 0.500" in training.hear(Measured("train/1", 1, {"reward": 0.5}, ""))
-    assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
-    assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
+    assert "reward 0.500" in training.on_event(Measured("train/1", 1, {"reward": 0.5}, ""))
+    assert "alarm: entropy" in training.on_event(Measured("alarm/0/1", 1, {}, "entropy fell"))
+    assert "2 cards admitted" in training.on_event(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
     assert training.cards["admitted"] == 2
 
 
@@ -176,21 +169,21 @@ def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
         ),
         Measured("checkpoint/3", 3, {"admitted": 1.0, "retired": 0.0, "cards": 1.0}),
     )
-    told = training.hear(TrainingStarted(9, 3, "a-model", 1000, 10, "1 task, decoder: plain; 61 cards", 61, past))
+    told = training.on_event(TrainingStarted(9, 3, "a-model", 1000, 10, "1 task, decoder: plain; 61 cards", 61, past))
     assert told == "a-model, 1,000 parameters, 10 of them trained; 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
     panel = shown(training, width)
     assert "3 of 9" in panel
     assert "▁▁█ 0.300" in panel
     assert "61 in the library; 1 admitted, 0 retired by this run" in panel
     assert "old note" not in panel
-    told = training.hear(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))
+    told = training.on_event(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))
     assert told == "step 4: kept, 2 cards admitted, 1 retired, 63 in the library", "without a terminal too"
-    training.hear(Measured("alarm/0/4", 4, {}, "entropy fell"))
+    training.on_event(Measured("alarm/0/4", 4, {}, "entropy fell"))
     panel = shown(training, width)
     assert "63 in the library; 3 admitted, 1 retired by this run" in panel
     assert "step 4: alarm: entropy fell" in panel
     assert "now the update" not in panel
-    training.hear(Learning(5))
+    training.on_event(Learning(5))
     assert "now the update" in shown(training, width)
     assert max(map(len, panel.splitlines())) <= width
 

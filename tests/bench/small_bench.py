@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from episodes.decay import answer, kernel, verdict_of
+from module_task import module_task
 
 from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
@@ -32,22 +33,7 @@ CPP = {"1_Relu": "x[i] > 0 ? x[i] : 0", "2_Double": "x[i] * 2", "1_Negate": "-x[
 
 
 def task_text(body: str, size: int = 65536) -> str:
-    return f"""import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return {body}
-
-
-def get_inputs():
-    return [torch.randn({size})]
-
-
-def get_init_inputs():
-    return []
-"""
+    return module_task(body, f"torch.randn({size})")
 
 
 def cpp_text(expression: str) -> str:

@@ -110,11 +110,14 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
     verdict = Verdict(Outcome.FASTER, True, {"eager": Speedup(1.5, 1.4, 1.6)})
     right = BenchAttempt("a", 1, 0, verdict, "k", "cpp", 10, 5, 0.25, 1.0, ())
     silent = BenchAttempt("a", 1, 1, None, "", "cpp", 10, 5, 0.25, 1.0, (), "it talks")
-    assert progress.hear(BenchStarted(4, 1, 2, ("cuda:0", "cuda:1"))) == "2 tasks, 4 samples, 1 of them done, on cuda:0, cuda:1"
-    assert re.fullmatch(
-        r"\[2/4, 0:\d\d left\] relu #1: faster 1.50×, no kernel", progress.hear(SampleKept(task, (right, silent)))
+    assert (
+        progress.on_event(BenchStarted(4, 1, 2, ("cuda:0", "cuda:1")))
+        == "2 tasks, 4 samples, 1 of them done, on cuda:0, cuda:1"
     )
-    assert progress.hear(SampleFailed("cuda:0 is lost")) == "! cuda:0 is lost"
+    assert re.fullmatch(
+        r"\[2/4, 0:\d\d left\] relu #1: faster 1.50×, no kernel", progress.on_event(SampleKept(task, (right, silent)))
+    )
+    assert progress.on_event(SampleFailed("cuda:0 is lost")) == "! cuda:0 is lost"
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(progress.render())
     drawn = console.export_text()

@@ -17,10 +17,10 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, task_text
 from episodes.decay import kernel
 
-from bottega.app.report_bench import bench_page
 from bottega.bench import session
 from bottega.bench import verify as verifying
 from bottega.bench.leaderboard import disagreements, read_record, write_record
+from bottega.bench.report import bench_page
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, TASKS, begin, read_run
 from bottega.bench.session import BenchFinished
 from bottega.bench.verify import Verification, verify

@@ -20,7 +20,6 @@ from bench.worked import attempt, run_of
 from episodes.decay import BROKEN, answer, kernel, script
 
 from bottega.app.bench_display import attempt_text
-from bottega.app.report_bench import bench_page, short_page
 from bottega.backbone.reply import ContextError
 from bottega.bench import session
 from bottega.bench import verify as verifying
@@ -28,6 +27,7 @@ from bottega.bench.attempt import BenchAttempt
 from bottega.bench.caveats import incomparable
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.metrics import summary
+from bottega.bench.report import bench_page, short_page
 from bottega.bench.run_directory import SAMPLES, read_run
 from bottega.bench.session import BenchFinished
 from bottega.bench.verify import verify

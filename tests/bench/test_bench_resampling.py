@@ -27,7 +27,7 @@ def test_redraws_are_kept_and_compared(tmp_path: Path, monkeypatch: Any) -> None
     assert len(judge.judged) == 3 and all(one.verdict and one.verdict.correct for one in again.attempts)
     assert again.attempts[2].prompt_tokens > 2 * once.attempts[2].prompt_tokens
     assert read_run(tmp_path / "again").attempts == again.attempts
-    assert any("other proofreading: up to 3 against 0" in note for note in incomparable(again, once, "eager"))
+    assert any("other resampling: up to 3 against 0" in note for note in incomparable(again, once, "eager"))
 
 
 def test_a_run_from_before_reads_and_goes_on(tmp_path: Path, monkeypatch: Any) -> None:

@@ -28,6 +28,7 @@ from choice_cards import ChoiceCard, answer_with
 from choice_counterfactual import contrasts
 from choice_places import places_of
 from choice_tasks import SweepTask, built
+from module_task import module_task
 
 from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.skill import NOTHING_MORE, Conditions
@@ -35,27 +36,9 @@ from bottega.core.task import Task
 from bottega.skills.conditions import unmet
 from bottega.skills.validation import admit_data
 
-SOURCE = """
-import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(512, 256)
-
-    def forward(self, x):
-        return torch.softmax(self.linear(x), dim=-1)
-
-
-def get_inputs():
-    return [torch.randn(4096, 512)]
-
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task(
+    "torch.softmax(self.linear(x), dim=-1)", "torch.randn(4096, 512)", init="self.linear = nn.Linear(512, 256)"
+)
 
 
 @pytest.fixture(scope="module")

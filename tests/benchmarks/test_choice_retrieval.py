@@ -16,6 +16,7 @@ from choice_growth import Proposal, Tried
 from choice_retrieval import BM25, CHECKED, NONE, ORACLE, WRONG, Measurements, cards_of, gains, half_of, read_task, table
 from choice_selector import NO_CARD, SUREST, offers
 from choice_tasks import SweepTask, built
+from module_task import module_task
 
 from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.device import DeviceFacts
@@ -23,22 +24,7 @@ from bottega.core.task import Task
 from bottega.core.workload import LAST_AXIS, OTHER_AXIS
 from bottega.skills.conditions import unmet
 
-SOURCE = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.max_pool1d(x, 2)
-
-
-def get_inputs():
-    return [torch.randn(64, 32, COLUMNS)]
-
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task("torch.nn.functional.max_pool1d(x, 2)", "torch.randn(64, 32, COLUMNS)")
 FAST, SLOW = "block=512, warps=8", "block=256, warps=4"
 
 

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from choice_distil import read_answer
+from module_task import module_task
 from own_kernels import LINE, own_kernels_change, with_own_kernels
 
 from bottega.compiler.answer_choices import changed
 
-TASK = """
-import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x, y):
-        return torch.relu(torch.matmul(x, y) * 1.5)
-
-
-def get_inputs():
-    return [torch.randn(64, 32), torch.randn(32, 48)]
-
-
-def get_init_inputs():
-    return []
-"""
+TASK = module_task("torch.relu(torch.matmul(x, y) * 1.5)", "torch.randn(64, 32), torch.randn(32, 48)", "x, y")
 ANSWER = """class ModelNew(Model):
     def forward(self, x, y):
         t1 = matmul(x, y)

@@ -1,4 +1,4 @@
-"""Sketches say what a module computes: calls, options, shapes and where every tensor comes from, or nothing at all."""
+"""Call graphs say what a module computes: calls, options, shapes and where every tensor comes from, or nothing at all."""
 
 from __future__ import annotations
 

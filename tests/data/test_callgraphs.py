@@ -1,4 +1,4 @@
-"""Sketches beside the material: drawn once, kept, and still true under other names."""
+"""Call graphs beside the data: recorded once, kept, and still true under other names."""
 
 from __future__ import annotations
 
@@ -7,40 +7,25 @@ from pathlib import Path
 
 import pytest
 from graph_text import graph
-from hand_teacher import task
+from module_task import module_task
 
 from bottega.compiler.callgraph_recorder import record
 from bottega.core.task import Task
 from bottega.data import callgraphs
 from bottega.data.callgraphs import FILE, callgraphs_of
 
-LAYERS = """\
-import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(8, 8)
-        self.relu = nn.ReLU()
-
-    def forward(self, sigmoid):
-        return torch.sigmoid(self.relu(self.linear(sigmoid)))
-
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-
-def get_init_inputs():
-    return []
-"""
+LAYERS = module_task(
+    "torch.sigmoid(self.relu(self.linear(sigmoid)))",
+    "torch.randn(4, 8)",
+    "sigmoid",
+    "self.linear = nn.Linear(8, 8); self.relu = nn.ReLU()",
+)
+SILU, TANH, NORM = (Task(module_task(body)) for body in ("F.silu(x) * 2", "torch.tanh(x) + 1", "F.normalize(x)"))
 
 
 @pytest.mark.slow
 def test_each_is_recorded_once_and_a_torn_line_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = [task("silu_chain"), task("tanh_chain"), task("silu_chain"), Task("class Model: ...\n"), task("silu_norm")]
+    tasks = [SILU, TANH, SILU, Task("class Model: ...\n"), NORM]
     place = tmp_path / FILE
     before = graph("forward(x)\nx 8\nt1 = relu(x) 8\nreturn t1")
     assert before is not None
@@ -57,9 +42,8 @@ def test_each_is_recorded_once_and_a_torn_line_again(tmp_path: Path, monkeypatch
 
 @pytest.mark.rotates
 def test_what_is_no_callgraph_is_recorded_again(tmp_path: Path) -> None:
-    one = task("silu_chain")
-    (tmp_path / FILE).write_text(json.dumps({"task": one.id, "graph": {"calls": "t1 = silu(x)"}}) + "\n")
-    assert callgraphs_of(tmp_path, [one]) == {one.id: record(one.source)}
+    (tmp_path / FILE).write_text(json.dumps({"task": SILU.id, "graph": {"calls": "t1 = silu(x)"}}) + "\n")
+    assert callgraphs_of(tmp_path, [SILU]) == {SILU.id: record(SILU.source)}
 
 
 def test_where_no_sandbox_can_be_had_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,4 +53,4 @@ def test_where_no_sandbox_can_be_had_nothing_is_kept(tmp_path: Path, monkeypatch
             return self
 
     monkeypatch.setattr(callgraphs, "CallGraphTracer", Closed)
-    assert callgraphs_of(tmp_path, [task("silu_chain")]) == {} and not (tmp_path / FILE).read_text().strip()
+    assert callgraphs_of(tmp_path, [SILU]) == {} and not (tmp_path / FILE).read_text().strip()

@@ -58,7 +58,7 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
     assert taught.exit_code == 0, taught.output
     told = json.loads(taught.output)
-    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 2")
+    assert (told["builds"], told["judged"], told["teacher"]) == (1, 0, "builder 2")
     making = ("build", "--stage", "examples", "--out", out, "held_out=0", "--style", "terse", "--json")
     refused = ran(*making)
     assert isinstance(refused.exception, UsageError) and "unjudged=true" in str(refused.exception)

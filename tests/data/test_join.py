@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from module_task import module_task
 from typer.testing import CliRunner
 
 from bottega.app.data_command import app
@@ -16,23 +17,8 @@ from bottega.data.data_card import changed_files, read_card, write_card
 from bottega.data.data_files import read_rows, write_rows
 from bottega.data.join import joined
 
-CHAIN = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.tanh(torch.relu(x) * 2.0)
-
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-
-def get_init_inputs():
-    return []
-"""
-SKETCH = "forward(x)\nx 9x9\nt1 = relu(x) 9x9\nt2 = mul(t1, 3.5) 9x9\nt3 = tanh(t2) 9x9\nreturn t3"
+CHAIN = module_task("torch.tanh(torch.relu(x) * 2.0)", "torch.randn(4, 8)")
+GRAPH = "forward(x)\nx 9x9\nt1 = relu(x) 9x9\nt2 = mul(t1, 3.5) 9x9\nt3 = tanh(t2) 9x9\nreturn t3"
 
 
 def row(number: int, split: str = "train", ops: str = "", role: str = "write", prompt: str = "") -> dict[str, Any]:
@@ -69,7 +55,7 @@ def test_rows_come_once_and_what_is_held_out_anywhere_is_held_out(tmp_path: Path
 @pytest.mark.rotates
 def test_a_task_to_stay_away_from_takes_rows_with_its_calls_along(tmp_path: Path) -> None:
     place = folder(
-        tmp_path / "one", row(1, prompt=SKETCH), row(2, prompt=SKETCH.replace("tanh", "exp")), row(3, "test", prompt=SKETCH)
+        tmp_path / "one", row(1, prompt=GRAPH), row(2, prompt=GRAPH.replace("tanh", "exp")), row(3, "test", prompt=GRAPH)
     )
     assert [found["id"] for found in joined([place], [Task(CHAIN, "chain")]).rows] == ["row2", "row3"]
 

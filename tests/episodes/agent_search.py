@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from episodes.decay import DEVICE, FakeJudge
+from module_task import module_task
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.choose import open_backbone
@@ -25,24 +26,7 @@ from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.writing import EpisodeSearch
 from bottega.judge import device_lock
 
-TASK = Task(
-    """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) + 1
-
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-
-def get_init_inputs():
-    return []
-""",
-    "relu_plus_one",
-)
+TASK = Task(module_task("torch.relu(x) + 1", "torch.randn(4, 8)"), "relu_plus_one")
 
 
 def kernel(speed: float, added: int = 1) -> str:

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from module_task import module_task
+
 from bottega.agents.prompts import Prompts, Style
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
@@ -15,16 +17,7 @@ from bottega.core.task import Task
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.journal import EpisodeJournal
 
-TASK = Task("""
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x).sum(-1)
-def get_inputs():
-    return [torch.randn(6, 7)]
-def get_init_inputs():
-    return []
-""")
+TASK = Task(module_task("torch.relu(x).sum(-1)", "torch.randn(6, 7)"))
 
 
 def shown(style: Style, folder: Path) -> CallGraph | None:

@@ -172,5 +172,5 @@ def test_a_reason_is_made_readable_and_not_refused() -> None:
     assert made_readable("no\x1b[2J gain\n in  use \ud800") == "no [2J gain in use"
 
 
-def test_states_are_kept_by_the_door() -> None:
+def test_states_are_validated() -> None:
     assert admit_data(data(state="admitted", reason="a gain")).state is SkillState.ADMITTED

@@ -246,7 +246,7 @@ def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
         Measured("train/2", 2, {"loss": 1.0}, "odd"),
         Measured("eval/2", 2, {"nll": 2.5}),
     )
-    assert "4 steps, 2 of them done" in sample.hear(TrainingStarted(4, 2, "a-model", 10, 10, "rows", past=past))
+    assert "4 steps, 2 of them done" in sample.on_event(TrainingStarted(4, 2, "a-model", 10, 10, "rows", past=past))
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(sample.render())
     panel = console.export_text()

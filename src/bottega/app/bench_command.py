@@ -122,7 +122,7 @@ def _run(words: Sequence[str], devices: tuple[str, ...], settings: BenchSettings
         devices,
         lambda spent: _client(settings, spent),
         display.say,
-        display.hear,
+        display.on_event,
         command=shlex.join(["bottega", *sys.argv[1:]]),
         host=host,
         draft_source=CompilerDrafts(DRAFTING, side_by_side()),

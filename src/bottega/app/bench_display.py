@@ -9,17 +9,19 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from bottega.app.bench_figures import counted, print_page
-from bottega.app.display import RunProgress, clock
-from bottega.app.report_bench import short_page
+from bottega.app.display import RunProgress
+from bottega.app.page_display import print_page
 from bottega.app.terminal import Terminal
 from bottega.bench.attempt import BenchAttempt
+from bottega.bench.figures import counted
+from bottega.bench.report import short_page
 from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
 from bottega.core.foreign_text import one_line
 from bottega.core.verdict import interval_text
+from bottega.episodes.attempts import clock
 from bottega.episodes.phases import PhaseStatus
 
 NO_KERNEL = "no kernel"
@@ -37,7 +39,7 @@ class BenchProgress(RunProgress):
         self.tokens = 0
         self.money = 0.0
 
-    def hear(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
+    def on_event(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
         if isinstance(event, BenchStarted):
             self.begun = event
             self.begin(event.samples, event.done)

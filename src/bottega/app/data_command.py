@@ -281,8 +281,8 @@ def judged_facts(judged: StageResult) -> dict[str, Any]:
     names = ("tasks", "tasks_done", "refused", "failed", "judged", "known")
     return {
         **{name: getattr(progress, name) for name in names},
-        "courses": progress.builds,
-        "slips": progress.mutants,
+        "builds": progress.builds,
+        "mutants": progress.mutants,
         "outcomes": dict(progress.outcomes),
         "refusals": dict(progress.refusals.most_common(20)),
         "troubles": progress.troubles,

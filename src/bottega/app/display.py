@@ -19,8 +19,7 @@ from rich.text import Text
 
 from bottega.app.terminal import Terminal
 from bottega.core.foreign_text import one_line
-
-SPARKS = "▁▂▃▄▅▆▇█"
+from bottega.episodes.attempts import clock
 
 
 class RunProgress(ABC):
@@ -41,7 +40,7 @@ class RunProgress(ABC):
         self._times: deque[tuple[float, int]] = deque(maxlen=50)
 
     @abstractmethod
-    def hear(self, event: Any) -> str:
+    def on_event(self, event: Any) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
 
     @abstractmethod
@@ -97,9 +96,9 @@ class Display(AbstractContextManager["Display"]):
         if self.live is not None:
             self.live.stop()
 
-    def hear(self, event: Any) -> None:
+    def on_event(self, event: Any) -> None:
         if self.console is not None:
-            line = self.progress.hear(event)
+            line = self.progress.on_event(event)
             if line and self.live is None:
                 self.say(line)
 
@@ -116,19 +115,3 @@ def display_for(progress: RunProgress, title: str, quiet: bool) -> Display:
     console = Terminal(stderr=True)
     panel = console.is_terminal and not console.is_dumb_terminal
     return Display(progress, title, None if quiet else console, panel and not quiet)
-
-
-def clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def spark(values: list[float], width: int) -> str:
-    """A curve in one line of text: each letter the mean of its share of the values."""
-    count = min(width, len(values))
-    parts = [values[len(values) * place // count : len(values) * (place + 1) // count] for place in range(count)]
-    means = [sum(part) / len(part) for part in parts]
-    low, high = min(means), max(means)
-    scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(SPARKS[round((mean - low) * scale)] for mean in means)

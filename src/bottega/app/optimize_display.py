@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from bottega.app.display import RunProgress, clock
+from bottega.app.display import RunProgress
 from bottega.core.event import (
     AgentStepped,
     Criticised,
@@ -25,7 +25,7 @@ from bottega.core.event import (
     Wrote,
 )
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
+from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, clock, is_final, spread, turn_of
 from bottega.episodes.budget import BudgetCaps
 
 SEARCHING = "searching"
@@ -55,7 +55,7 @@ class OptimizeProgress(RunProgress):
         self.now, self.drafts = self.then, 0
         self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
 
-    def hear(self, event: Event) -> str:
+    def on_event(self, event: Event) -> str:
         """Take an event in; what it says in one line, if it is worth one."""
         turn = turn_of(event)
         if turn is not None:

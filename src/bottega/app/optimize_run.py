@@ -135,7 +135,7 @@ async def run_request(
             lambda: _client(request, settings, journal.events),
             cards,
             stop,
-            display.hear,
+            display.on_event,
             CompilerDrafts(drafting_seconds(request.caps.seconds)),
             host,
         )

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.report_bench import bench_page
 from bottega.app.report_training import training_page
 from bottega.app.terminal import say
+from bottega.bench.report import bench_page
 from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
 from bottega.core.files import write
@@ -42,7 +42,8 @@ def report_command(
     ] = None,
     text: Annotated[bool, typer.Option("--markdown", help="Print the Markdown on standard output and write nothing.")] = False,
 ) -> None:
-    """Draw a run of training, of a benchmark or of a lineage: every figure of it, as plots in one HTML file that needs nothing else, and as Markdown.
+    """Draw a run of training, of a benchmark or of a lineage: every figure of it, with the plots of the dashboard, in one HTML file that needs
+    nothing else, and as Markdown.
 
         bottega report run
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from bottega.app.display import clock
-from bottega.app.report_curves import CurvePanel, Line
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked
-from bottega.episodes.attempts import seconds_of
+from bottega.episodes.attempts import clock, seconds_of
 from bottega.episodes.delivery.page import Drawings, ReportPage, ReportTable
 from bottega.episodes.journal import read_events
-from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, VALIDATION_PANELS, matching
+from bottega.service.dashboard.training_plots import Measurements, Rows, points_of, training_plots
 from bottega.train.run_directory import data_of
 from bottega.train.settings import Config
 from bottega.train.validation import WITH_SKILLS
@@ -30,41 +27,33 @@ COMPARED = ("reward", "reward_best", "correct", "fast_1", "fast_1.2", "fast_2", 
 VALIDATED = ("correct", "fast_1", "speedup", "with_skills/correct", "with_skills/fast_1", "with_skills/speedup")
 SHARES = {"correct", "fast_1", "fast_1.2", "fast_2", "coverage", "junk", "dropped/coverage", "dropped/mismatch"}
 STAGES = {
-    "seconds/step": ("whole step", "{:,.1f}\u00a0s"),
-    "seconds/rollout": ("rollouts and verdicts", "{:,.1f}\u00a0s"),
-    "seconds/gate": ("gate", "{:,.1f}\u00a0s"),
-    "seconds/training": ("update", "{:,.1f}\u00a0s"),
+    "seconds/step": ("whole step", "{:,.1f} s"),
+    "seconds/rollout": ("rollouts and verdicts", "{:,.1f} s"),
+    "seconds/gate": ("gate", "{:,.1f} s"),
+    "seconds/training": ("update", "{:,.1f} s"),
     "busy/generator": ("generator busy", "{:.0%}"),
     "busy/judge": ("judge busy", "{:.0%}"),
     "busy/trainer": ("trainer busy", "{:.0%}"),
     "tokens_per_second": ("tokens sampled a second", "{:,.0f}"),
     "training_tokens_per_second": ("tokens learned a second", "{:,.0f}"),
-    "memory_gib": ("memory", "{:.1f}\u00a0GiB"),
+    "memory_gib": ("memory", "{:.1f} GiB"),
 }
 
 
 def training_page(folder: Path, kind: str) -> ReportPage:
     events = list(read_events(folder))
     steps, held_out = _measured(events, "train"), _measured(events, "eval")
-    panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
-    if kind == "rl":
-        panels[1:1] = [_panel(held_out, *each) for each in VALIDATION_PANELS]
-        cards = "At each checkpoint: its admitted cards (`cards`), and all (`library`)."
-        panels.append(_panel(_measured(events, "checkpoint"), "The library", cards, ("cards", "library"), "exact"))
-    else:
-        names = tuple(sorted({name for event in held_out for name in event.values}))
-        panels.insert(1, _panel(held_out, "Held-out loss", "In all and by role.", names, "exact"))
+    plots = training_plots(kind, {"": Measurements(_rows(steps), _rows(held_out), _rows(_measured(events, "checkpoint")))})
     alarms = [f"step {event.step}: {event.note}" for event in _measured(events, "alarm")]
     notes = [f"step {event.step}: {event.note}" for event in steps if event.note]
     more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
     what = "Reinforcement learning" if kind == "rl" else "Supervised fine-tuning"
     tables = [_compared(steps, held_out), *([_stages(steps)] if kind == "rl" else [])] if steps else []
-    drawn = [panel for panel in panels if panel.lines]
     return ReportPage(
         title=f"{what}: {folder.resolve().name}",
         facts=_facts(folder, kind, events, steps),
         warnings=alarms,
-        blocks=[*tables, Drawings("Curves", drawn, "No step is finished yet.")],
+        blocks=[*tables, Drawings("Curves", plots, "No step is finished yet.")],
         notes=[*notes[:MOST_NOTES], *more],
     )
 
@@ -73,15 +62,12 @@ def _measured(events: Sequence[Event], kind: str) -> list[Measured]:
     return [event for event in events if isinstance(event, Measured) and event.key.startswith(f"{kind}/")]
 
 
-def _panel(steps: Sequence[Measured], title: str, caption: str, names: Sequence[str], kind: str) -> CurvePanel:
-    wanted = matching(names, {name for event in steps for name in event.values})
-    lines = [_line(steps, name) for name in wanted]
-    return CurvePanel(title, caption, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
+def _rows(events: Sequence[Measured]) -> Rows:
+    return [(event.step, event.values) for event in events]
 
 
-def _line(steps: Sequence[Measured], name: str) -> Line:
-    found = [(event.step, event.values[name]) for event in steps if name in event.values]
-    return Line(name, [step for step, _ in found], [value for _, value in found])
+def _values(events: Sequence[Measured], name: str) -> list[float]:
+    return [value for _, value in points_of(_rows(events), name)]
 
 
 def _facts(folder: Path, kind: str, events: Sequence[Event], steps: Sequence[Measured]) -> list[tuple[str, str]]:
@@ -119,21 +105,21 @@ def _at(config: Config, key: str) -> object:
 
 def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> ReportTable:
     rows = []
-    lines = [_line(steps, name) for name in COMPARED]
-    lines.append(replace(_line(held_out, "nll"), name="held-out nll"))
-    lines += [replace(_line(held_out, name), name=f"validation {name}") for name in VALIDATED]
-    for line in lines:
-        if line.values:
-            share, count = _is_share(line.name), min(WINDOW, max(1, len(line.values) // 2))
-            first, last = sum(line.values[:count]) / count, sum(line.values[-count:]) / count
+    found = {name: _values(steps, name) for name in COMPARED}
+    found["held-out nll"] = _values(held_out, "nll")
+    found |= {f"validation {name}": _values(held_out, name) for name in VALIDATED}
+    for name, values in found.items():
+        if values:
+            share, count = _is_share(name), min(WINDOW, max(1, len(values) // 2))
+            first, last = sum(values[:count]) / count, sum(values[-count:]) / count
             if share:
                 told = [f"{first:.1%}", f"{last:.1%}", f"{100 * (last - first):+.1f}"]
             else:
                 digits = 1 if max(abs(first), abs(last)) < 1e-3 else 3  # rounding in the last place: its size is enough
                 told = [f"{first:.{digits}g}", f"{last:.{digits}g}", f"{last - first:+.{min(2, digits)}g}"]
-            rows.append((line.name, *(text.replace("e-0", "e-").replace("-", "−") for text in told)))
+            rows.append((name, *(text.replace("e-0", "e-").replace("-", "−") for text in told)))
     how = f"Means of the first and of the last {WINDOW} steps, or of each half of a shorter run."
-    how += " Shares change by percentage points." if any(_is_share(line.name) and line.values for line in lines) else ""
+    how += " Shares change by percentage points." if any(_is_share(name) and values for name, values in found.items()) else ""
     return ReportTable("Beginning and end", ("", "first", "last", "change"), rows, how)
 
 
@@ -144,7 +130,7 @@ def _is_share(name: str) -> bool:
 def _stages(steps: Sequence[Measured]) -> ReportTable:
     rows = []
     for name, (told, form) in STAGES.items():
-        values = sorted(_line(steps, name).values)
+        values = sorted(_values(steps, name))
         if values:
             rows.append((told, *(form.format(value) for value in (values[len(values) // 2], values[0], values[-1]))))
     return ReportTable("Time and memory of a step", ("", "median", "least", "most"), rows)

@@ -85,10 +85,16 @@ def sft_command(
         source = data or Path(data_of(out))
         with display_for(TrainingProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
             if ranks is not None:
-                finished = _on_cluster(cluster, "sft", settings, out, ranks, resume, display.hear, stop, source.resolve())
+                finished = _on_cluster(cluster, "sft", settings, out, ranks, resume, display.on_event, stop, source.resolve())
             else:
                 finished = sft(
-                    settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop), ranks=own
+                    settings,
+                    source.resolve(),
+                    out,
+                    resume=resume,
+                    on_event=display.on_event,
+                    stop=lambda: bool(stop),
+                    ranks=own,
                 )
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
@@ -139,12 +145,18 @@ def train_command(
         settings = _settings("rl", out, preset, config, overrides, resume)
         with display_for(TrainingProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
             if ranks is not None:
-                finished = _on_cluster(cluster, "rl", settings, out, ranks, resume, display.hear, stop)
+                finished = _on_cluster(cluster, "rl", settings, out, ranks, resume, display.on_event, stop)
             else:
                 with device_host(cluster=cluster) as host:
                     inputs = partial(open_inputs, host=host)
                     finished = train(
-                        settings, out, resume=resume, inputs=inputs, on_event=display.hear, stop=lambda: bool(stop), ranks=own
+                        settings,
+                        out,
+                        resume=resume,
+                        inputs=inputs,
+                        on_event=display.on_event,
+                        stop=lambda: bool(stop),
+                        ranks=own,
                     )
     if finished.stopped:
         say(
@@ -157,7 +169,7 @@ def train_command(
 
 
 def _on_cluster(
-    cluster: str | None, stage: Stage, settings: Config, out: Path, ranks: int, resume: bool, hear: Any, stop: list[bool],
+    cluster: str | None, stage: Stage, settings: Config, out: Path, ranks: int, resume: bool, on_event: Any, stop: list[bool],
     source: Path | None = None,
 ) -> Any:  # fmt: skip
     from bottega.cluster.training import TrainingJob, train_on_cluster
@@ -167,7 +179,7 @@ def _on_cluster(
             "--ranks starts processes in a Ray cluster: say which by --cluster auto|ADDRESS, or start them by torchrun"
         )
     job = TrainingJob(stage, settings, out, ranks, resume, source, judges=cluster)
-    return train_on_cluster(cluster, job, hear, lambda: bool(stop))
+    return train_on_cluster(cluster, job, on_event, lambda: bool(stop))
 
 
 @contextmanager

@@ -9,8 +9,10 @@ from typing import Any
 
 from rich.text import Text
 
-from bottega.app.display import RunProgress, clock, spark
+from bottega.app.display import RunProgress
 from bottega.core.event import Checkpointed, Judged, Measured, Selected, Summarised, Wrote
+from bottega.core.plot import spark
+from bottega.episodes.attempts import clock
 from bottega.episodes.phases import PhaseStatus
 from bottega.train.metrics import TrainingStarted
 from bottega.train.rl import Learning, Validating
@@ -39,7 +41,7 @@ class TrainingProgress(RunProgress):
         self.cards = Counter[str]()
         self.library_cards: int | None = None
 
-    def hear(self, event: Any) -> str:
+    def on_event(self, event: Any) -> str:
         if isinstance(event, TrainingStarted):
             for past in event.past:
                 self._measured(past)

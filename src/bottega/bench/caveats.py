@@ -154,7 +154,7 @@ def incomparable(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
     redraws = [run.settings.get("redraws") or 0 for run in (base, other)]
     if redraws[0] != redraws[1]:
         notes.append(
-            f"other proofreading: up to {redraws[0]} against {redraws[1]} answers were drawn again where a fault was seen; "
+            f"other resampling: up to {redraws[0]} against {redraws[1]} answers were drawn again where a fault was seen; "
             "part of a difference may be that, and tokens count them"
         )
     for run in (base, other):

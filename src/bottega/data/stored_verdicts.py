@@ -41,7 +41,7 @@ class StoringJudge:
 
         async def judged() -> Verdict:
             verdict = await self.judge.judge_async(task, candidate, **options)
-            # An invalid task says nothing of the kernel, and a task may be mended or was unlucky.
+            # An invalid task says nothing of the kernel, and a task may be repaired or was unlucky.
             if verdict.outcome is not Outcome.INVALID_TASK:
                 self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
             self._report(verdict, False)

@@ -1,7 +1,7 @@
 """Kernels that were taught and not judged: breadth for a first round of training, where a device's time does not reach for all.
 
 The build steps end in several ways: products left to the library or written, the network captured or not. The ending that is shown is the
-one that was worth most where courses of this language and level were judged. Such an example says `unjudged`, and the data card
+one that was worth most where builds of this language and level were judged. Such an example says `unjudged`, and the data card
 counts it.
 """
 

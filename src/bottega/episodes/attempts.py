@@ -182,3 +182,9 @@ def spread(verdict: Verdict | None, baseline: str) -> str:
     """A speedup with its interval in a few words; empty where there is none."""
     speedup = verdict.speedup.get(baseline) if verdict is not None and verdict.outcome.accepted else None
     return f"{speedup.point:.2f}× ({interval_text(speedup.low, speedup.high)})" if speedup is not None else ""
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -219,7 +219,7 @@ async def _search(
 
 
 def _remember(context: EpisodeContext, episode: Episode, settings: EpisodeSettings) -> None:
-    """Tell the library how its skills fared. A library that cannot be written spoils no run."""
+    """Tell the library how its skills fared. A library that cannot be written ends no run."""
     if context.library is None:
         return
     begun = next((event.at for event in context.journal.events if isinstance(event, RunStarted)), 0.0)

@@ -1,7 +1,7 @@
 """Cards in and out as JSON lines: our own, with evidence, and daVinci-kernel's, which come in as *proposed*.
 
 A line is taken or refused by itself. A refused one is reported with its number and every reason, so that a file with one half-written
-line loses one card, and running the import again after mending it adds just that one.
+line loses one card, and running the import again after correcting it adds just that one.
 """
 
 from __future__ import annotations

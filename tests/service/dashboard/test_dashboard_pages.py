@@ -17,6 +17,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from test_reads_only import everything
 
+from bottega.bench.figures import share
 from bottega.bench.metrics import summary
 from bottega.bench.run_directory import Recorder, read_run
 from bottega.episodes.journal import EpisodeJournal
@@ -46,7 +47,7 @@ def test_a_bench_has_the_figures_of_its_report_and_filters(tmp_path: Path) -> No
     every = summary(read_run(folder)).every
     for p in (1.0, 1.5, 2.0):
         told = every.fast[p]
-        assert f"fast_{p:g}</td><td>{told.point:.1%} ({told.low:.1%} to {told.high:.1%})" in page
+        assert f"fast_{p:g}</td><td>{share(told)}" in page
     assert page.count('class="cell good"') == 6 and page.count('class="cell bad"') == 6
     assert client.get("/run/bench?level=2").text.count('class="cell good"') == 3
     assert "Tasks × attempts (1)" in client.get("/run/bench?q=task_4").text
@@ -115,7 +116,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     search(tmp_path / "second")
     client = served(tmp_path)
     name = tmp_path.name
-    assert "over 6 tasks that both have" in client.get(f"/compare?a={name}/one&b={name}/two").text
+    assert "Over 6 tasks that both have" in client.get(f"/compare?a={name}/one&b={name}/two").text
     assert "no figures in common" in client.get(f"/compare?a={name}/one&b={name}/rl").text
     assert "Best kernels" in client.get(f"/compare?run={name}/first&run={name}/second").text
     assert "Pick two runs" in client.get("/compare?a=nothing").text

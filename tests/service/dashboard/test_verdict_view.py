@@ -6,7 +6,6 @@ from typing import Any
 
 from made_runs import HOSTILE, verdict
 
-from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.verdict_view import roofline_plot, verdict_html
 
 LAUNCH: dict[str, Any] = {
@@ -51,4 +50,3 @@ def test_without_a_profile_there_is_no_section_and_a_strange_one_is_borne() -> N
 def test_the_kernel_lies_under_the_roof_on_logarithmic_axes() -> None:
     drawn = str(roofline_plot({name: float(value) for name, value in RATES.items()}))
     assert drawn.count("<polyline") == 1 and drawn.count("<circle") == 1
-    assert "nan" not in str(svg(Plot("p", [PlotSeries("a", [(0.0, 1.0), (10.0, 2.0)])], log_x=True))), "no logarithm of nothing"

@@ -119,7 +119,7 @@ def test_nothing_is_similar_to_nothing() -> None:
 
 
 @pytest.mark.rotates
-def test_different_sketches_are_seldom_alike_and_each_is_like_itself() -> None:
+def test_different_samples_are_seldom_alike_and_each_is_like_itself() -> None:
     samples = [synthesise(8, index, "cpu", levels=(2, 3)).task.source for index in range(40)]
     pairs = [(one, two) for place, one in enumerate(samples) for two in samples[place + 1 :]]
     assert all(similarity(source, source) == 1.0 for source in samples)

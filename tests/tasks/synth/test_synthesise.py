@@ -50,7 +50,7 @@ def test_torch_is_imported_only_where_a_task_is_drawn() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_is_said_of_a_sketch_is_true() -> None:
+def test_what_is_said_of_a_sample_is_true() -> None:
     for index in SAMPLE:
         made = synthesise(4, index, "cpu")
         made.task.validate()
@@ -91,7 +91,7 @@ def test_what_does_not_exist_is_refused(options: dict, words: str) -> None:
 
 
 @pytest.mark.slow
-def test_sketches_run_and_their_outputs_depend_on_their_inputs() -> None:
+def test_samples_run_and_their_outputs_depend_on_their_inputs() -> None:
     poor = []
     for index in SAMPLE:
         made = synthesise(11, index, "cpu")

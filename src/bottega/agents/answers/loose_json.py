@@ -22,7 +22,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def json_values(text: str) -> list[Any]:
-    """Objects and lists of an answer, outermost ones, in their order. Mended readings count only where they leave less unread."""
+    """Objects and lists of an answer, outermost ones, in their order. Repaired readings count only where they leave less unread."""
     text = text[:LONGEST]
     readings = [text, _COMMA.sub("", text), _COMMA.sub("", text.translate(_QUOTES))]
     best: list[Any] = []

@@ -49,11 +49,11 @@ def candidate_source(text: str) -> tuple[str, list[CodeBlock]]:
 
 
 def _source(text: str, block: CodeBlock) -> str | None:
-    """The block's source, mended where its fences cut it wrongly; None where it breaks off."""
+    """The block's source, repaired where its fences cut it wrongly; None where it breaks off."""
     if defines_model(block.body):
         return block.body
-    if not block.closed and (mended := _without_tail(block.body)):
-        return mended
+    if not block.closed and (repaired := _without_tail(block.body)):
+        return repaired
     named = _last(_DEFINES, text, block.start, block.end)
     wider = _across_fences(text, named) if named is not None else None
     return wider.body if wider else block.body if block.closed else None
@@ -104,8 +104,8 @@ def _without_tail(body: str) -> str | None:
         except (ValueError, RecursionError, MemoryError):
             return None
         else:
-            mended = "\n".join(lines)
-            return mended if whole and defines_model(mended) else None
+            repaired = "\n".join(lines)
+            return repaired if whole and defines_model(repaired) else None
     return None
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from bottega.bench.bootstrap import RESAMPLES, Draws, Estimate
+from bottega.bench.bootstrap import Estimate
+from bottega.bench.figures import share
+from bottega.bench.plots import CURVE, draws_of, fast_plot, fast_shares, speed_plot
 from bottega.bench.result_arrays import ENDINGS, ResultArrays
 from bottega.bench.scaling import THRESHOLDS
 from bottega.service.dashboard.bench_rows import AttemptRow, BenchTable, TaskRow, surely
-from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.html import (
     KINDS,
     Html,
     badge,
+    charts,
     choice,
     el,
     facts,
@@ -37,12 +36,6 @@ from bottega.service.dashboard.reading import text_at
 
 TASKS_A_PAGE = 50
 CELLS_A_TASK = 64
-DRAWN_CELLS = 400_000
-"""Draws × tasks of a bootstrap: of very many tasks fewer draws are taken, whose intervals are as good."""
-CURVE = tuple(round(0.25 * 1.08**place, 4) for place in range(46))
-"""The p at which a curve of fast_p is drawn."""
-SHORTEST = 30
-"""Of them at least so many: up to a speedup of 2.3."""
 
 
 def bench_overview(run: OpenRun, asked: Asked, links: Links) -> Html:
@@ -96,10 +89,12 @@ def figures_of(run: OpenRun, found: BenchTable, baseline: str) -> BenchFigures:
     known = run.cache.get(f"figures {baseline}")
     if known is None or known[0] != state:
         arrays = found.arrays(baseline)
-        draws = Draws(len(found.tasks), max(100, min(RESAMPLES, DRAWN_CELLS // max(1, len(found.tasks)))))
-        parts = [(THRESHOLDS, False), (THRESHOLDS, True), (CURVE, False), (CURVE, True)]
-        flags = [np.stack([arrays.ever(arrays.fast(p, sure)) for p in at], axis=1) for at, sure in parts]
-        known = run.cache[f"figures {baseline}"] = (state, BenchFigures(arrays, *(draws.shares(each) for each in flags)))
+        draws = draws_of(len(found.tasks))
+        parts = [
+            fast_shares(arrays, draws, at, sure)
+            for at, sure in ((THRESHOLDS, False), (THRESHOLDS, True), (CURVE, False), (CURVE, True))
+        ]
+        known = run.cache[f"figures {baseline}"] = (state, BenchFigures(arrays, *parts))
     figures: BenchFigures = known[1]
     return figures
 
@@ -116,30 +111,8 @@ def _figures(run: OpenRun, found: BenchTable, baseline: str) -> Html:
         f"Shares of tasks, against {baseline}", table(("", "by the point", "surely"), rows),
         el("p", "95 % intervals over tasks. Surely: the judge's whole interval lies above p.", cls="note"),
     )  # fmt: skip
-    lines = [fast_curve("by the point", figures.curve), fast_curve("surely", figures.sure_curve)]
-    title = f"fast_p: share of tasks more than p times as fast as {baseline}"
-    chart = svg(Plot(title, lines, x="p", y="share", low=0.0, high=1.0, whole_x=False))
-    best = np.sort(np.nan_to_num(figures.arrays.best_point()))[::-1]
-    tail = [(float(place), float(value)) for place, value in enumerate(best, 1) if value > 0]
-    ranks = PlotSeries("", tail, "dots" if len(tail) < 60 else "line")
-    ranked = svg(Plot("Best speedup of each task, largest first", [ranks], x="task", y="×", log_y=True))
-    return joined(el("div", chart, ranked, cls="charts"), shares)
-
-
-def fast_curve(name: str, curve: Sequence[Estimate]) -> PlotSeries:
-    """fast_p over p with its interval, as far as any task reaches and a little further."""
-    last = max((place for place, each in enumerate(curve) if each.point), default=0)
-    shown = list(zip(CURVE, curve))[: max(last + 4, SHORTEST)]
-    return PlotSeries(name, [(p, each.point or 0.0) for p, each in shown],
-                  band=[(p, each.low or 0.0, each.high or 0.0) for p, each in shown if each.low is not None])  # fmt: skip
-
-
-def share(estimate: Estimate) -> str:
-    if estimate.point is None:
-        return ""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.point:.1%}"
-    return f"{estimate.point:.1%} ({estimate.low:.1%} to {estimate.high:.1%})"
+    curves = {"by the point": figures.curve, "surely": figures.sure_curve}
+    return joined(charts(fast_plot(f"fast_p against {baseline}", curves), speed_plot(figures.arrays, baseline)), shares)
 
 
 def _grid(run: OpenRun, found: BenchTable, baseline: str, asked: Asked, links: Links) -> Html:

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.bench.bootstrap import Estimate
 from bottega.bench.compare import Comparison, compare
+from bottega.bench.compare_page import comparison_tables
 from bottega.bench.metrics import baselines_of
+from bottega.bench.plots import fast_plot
 from bottega.bench.run_directory import read_run
 from bottega.core.errors import BottegaError
-from bottega.service.dashboard.bench_view import fast_curve, figures_of
-from bottega.service.dashboard.chart import Plot, svg
-from bottega.service.dashboard.html import Html, badge, choice, el, facts, joined, link, moment, section, speed, table
+from bottega.service.dashboard.bench_view import figures_of
+from bottega.service.dashboard.html import (
+    Html,
+    badge,
+    charts,
+    choice,
+    el,
+    facts,
+    joined,
+    link,
+    moment,
+    report_table,
+    section,
+    speed,
+    table,
+)
 from bottega.service.dashboard.open_run import OpenRun, Runs
 from bottega.service.dashboard.page import Asked, Links, tree, warned
 from bottega.service.dashboard.reading import object_at, stamp, text_at
 from bottega.service.dashboard.search_tree import KernelNode, all_nodes
-from bottega.service.dashboard.training_view import curves, steps_of
+from bottega.service.dashboard.training_plots import training_plots
+from bottega.service.dashboard.training_view import measurements
 from bottega.service.dashboard.verdict_view import diff_html
 
 MOST_ATTEMPTS = 20_000
@@ -64,10 +79,7 @@ def _compared(one: OpenRun, two: OpenRun, links: Links) -> Html:
     if one.bench is not None and two.bench is not None:
         return _benches(one, two)
     if one.kind in ("rl", "sft"):
-        rows = [
-            (run.id, [line.row for line in steps_of(run)], [line.row for line in steps_of(run, "eval")]) for run in (one, two)
-        ]
-        return el("div", *curves(one.kind, rows), cls="charts")
+        return charts(*training_plots(one.kind, {run.id: measurements(run) for run in (one, two)}))
     if one.kind in ("data", "library"):
         return el("p", "Only the facts above and the settings are compared.")
     return _searches(one, two)
@@ -75,21 +87,21 @@ def _compared(one: OpenRun, two: OpenRun, links: Links) -> Html:
 
 def _benches(one: OpenRun, two: OpenRun) -> Html:
     assert one.bench is not None and two.bench is not None
-    curve = []
+    curves = {}
     for run in (one, two):
         assert run.bench is not None
         found = run.bench.table()
         if found.lines:
-            points = figures_of(run, found, found.baselines[0]).curve
-            curve.append(fast_curve(f"{run.id} against {found.baselines[0]}", points))
-    chart = el("div", svg(Plot("fast_p of both", curve, x="p", y="share", low=0.0, high=1.0, whole_x=False)), cls="charts")
+            curves[f"{run.id} against {found.baselines[0]}"] = figures_of(run, found, found.baselines[0]).curve
+    chart = charts(fast_plot("fast_p of both", curves))
     size = len(one.bench.attempts.lines) + len(two.bench.attempts.lines)
     if size > MOST_ATTEMPTS:
         return joined(
             chart, el("p", f"{size:,} attempts are too many to be paired here; `bottega compare` does it.", cls="note")
         )
     try:
-        return joined(chart, _paired(_comparison(one, two)))
+        paired = _comparison(one, two)
+        return joined(chart, warned(paired.notes), *map(report_table, comparison_tables(one.id, two.id, paired, PAIRS)))
     except BottegaError as error:  # damaged, or without a task in common: said as it is
         return joined(chart, warned([str(error)]))
 
@@ -103,54 +115,6 @@ def _comparison(one: OpenRun, two: OpenRun) -> Comparison:
         known = one.cache[f"compared {two.id}"] = (state, compare(base, other, baselines_of(base)[0]))
     found: Comparison = known[1]
     return found
-
-
-def _paired(found: Comparison) -> Html:
-    every = found.every
-    rows = [
-        ("right", change(every.correct)),
-        *((f"fast_{p:g}", change(estimate)) for p, estimate in every.fast.items() if p),
-        *((f"surely fast_{p:g}", change(estimate)) for p, estimate in every.sure.items() if p),
-        ("speedup of the second over the first", _ratio(every.ratio)),
-        ("the same, where only sure kernels are kept", _ratio(every.kept_ratio)),
-        ("wins, losses and ties of the second", f"{every.wins}, {every.losses}, {every.ties}; sign test {every.sign_test:.3g}"),
-    ]
-    pairs = [
-        (
-            pair.task.name,
-            badge(pair.sign),
-            speed(pair.speedups[0]) or _right(pair.right[0]),
-            speed(pair.speedups[1]) or _right(pair.right[1]),
-        )
-        for pair in found.pairs[:PAIRS]
-    ]
-    return joined(
-        warned(found.notes),
-        section(
-            f"Second minus first, over {every.tasks} tasks that both have, against {found.baseline}",
-            table(("", "with its 95 % interval"), rows),
-        ),
-        section("Task by task, what moved most first", table(("task", "the second has a", "first", "second"), pairs)),
-    )
-
-
-def change(estimate: Estimate) -> str:
-    if estimate.point is None:
-        return ""
-    points = f"{100 * estimate.point:+.1f} points"
-    return (
-        points
-        if estimate.low is None or estimate.high is None
-        else f"{points} ({100 * estimate.low:+.1f} to {100 * estimate.high:+.1f})"
-    )
-
-
-def _ratio(estimate: Estimate) -> str:
-    return "" if estimate.point is None else speed((estimate.point, estimate.low, estimate.high))
-
-
-def _right(right: bool) -> str:
-    return "right, not timed" if right else "none right"
 
 
 def _searches(one: OpenRun, two: OpenRun) -> Html:

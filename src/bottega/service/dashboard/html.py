@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bottega.core.foreign_text import html_text, one_line
+from bottega.core.plot import Plot
 from bottega.core.verdict import interval_text
+from bottega.episodes.delivery.page import ReportTable
 
 MOST_SHOWN = 400_000
 """Characters of one text in a page; the file has all of it."""
@@ -72,6 +74,10 @@ def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], cls: str = "", 
     return el("div", el("table", el("thead", head), el("tbody", *body), cls=cls or None), cls="scroll")
 
 
+def report_table(found: ReportTable) -> Html:
+    return section(found.title, table(found.columns, found.rows), el("p", found.caption, cls="note") if found.caption else "")
+
+
 def facts(rows: Iterable[tuple[str, Any]]) -> Html:
     return el("dl", *(joined(el("dt", name), el("dd", value)) for name, value in rows if value not in (None, "")))
 
@@ -97,6 +103,16 @@ def section(title: str, *children: Any, id_: str = "") -> Html:
 
 def folded(title: Any, *children: Any, id_: str = "", open_: bool = False) -> Html:
     return el("details", el("summary", title), *children, id=id_ or None, open=open_)
+
+
+def charts(*plots: Plot) -> Html:
+    """Those in which there is anything to draw."""
+    drawn = [
+        el("figure", Html(plot.svg()), el("figcaption", plot.caption) if plot.caption else "")
+        for plot in plots
+        if not plot.empty
+    ]
+    return el("div", *drawn, cls="charts") if drawn else Html("")
 
 
 def badge(word: str, more: str = "") -> Html:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bottega.service.dashboard.chart import Plot, PlotSeries, svg
+from bottega.core.plot import Plot, PlotSeries
 from bottega.service.dashboard.event_rows import EventRow
 from bottega.service.dashboard.html import (
     KINDS,
     Html,
     badge,
+    charts,
     el,
     facts,
     folded,
@@ -46,11 +47,7 @@ def search_overview(run: OpenRun, asked: Asked, links: Links) -> Html:
         nodes = kernel_nodes(run.events.lines, episode)
         if len(episodes) > 1:
             parts.append(el("h2", f"Episode {episode}"))
-        parts.append(
-            el("div", roofline_chart(nodes), progress_chart(nodes), cls="charts")
-            if nodes
-            else el("p", "No kernel was written yet.")
-        )
+        parts.append(charts(roofline_plot(nodes), progress_plot(nodes)) if nodes else el("p", "No kernel was written yet."))
         parts.append(
             section("Kernels", kernel_table(nodes, lambda node: links.run(run.id, view="node", node=node.name)), id_="kernels")
         )
@@ -123,11 +120,9 @@ def _low(node: KernelNode) -> float:
     return (span[1] or 0.0) if span else 0.0
 
 
-def roofline_chart(nodes: Sequence[KernelNode]) -> Html:
+def roofline_plot(nodes: Sequence[KernelNode]) -> Plot:
     """Every kernel's time beside the baselines' and the floor below which no kernel can be."""
     timed = [(node, node.verdict.times_ms) for node in nodes if node.verdict and "candidate" in node.verdict.times_ms]
-    if not timed:
-        return Html("")
     dots = PlotSeries(
         "kernels", [(node.number, times["candidate"]) for node, times in timed], "dots",
         labels=[f"{node.name}: {node.outcome}, {times['candidate']:.4g} ms" for node, times in timed],
@@ -138,13 +133,11 @@ def roofline_chart(nodes: Sequence[KernelNode]) -> Html:
         values = sorted(times[name] for _, times in timed if name in times)
         if values:
             levels.append(PlotSeries("roofline" if name == "floor" else name, [(0, values[len(values) // 2])], "level"))
-    return svg(Plot("Time of each kernel against the roofline, ms", [dots, *levels], x="kernel", y="ms", log_y=True))
+    return Plot("Time of each kernel against the roofline, ms", [dots, *levels], x="kernel", y="ms", log_y=True)
 
 
-def progress_chart(nodes: Sequence[KernelNode]) -> Html:
+def progress_plot(nodes: Sequence[KernelNode]) -> Plot:
     spans = [(node.number, span) for node in nodes if node.verdict and (span := node.verdict.best())]
-    if len(spans) < 2:
-        return Html("")
     best, points = 0.0, []
     for place, span in spans:
         best = max(best, span[0])
@@ -152,7 +145,8 @@ def progress_chart(nodes: Sequence[KernelNode]) -> Html:
     single = PlotSeries(
         "each kernel", [(place, span[0]) for place, span in spans], "dots", labels=[speed(span) for _, span in spans]
     )
-    return svg(Plot("Speedup, and the best so far", [single, PlotSeries("best so far", points, "steps")], x="kernel", y="×"))
+    series = [single, PlotSeries("best so far", points, "steps")] if len(spans) > 1 else []
+    return Plot("Speedup, and the best so far", series, x="kernel", y="×")
 
 
 def _finals(run: OpenRun, links: Links) -> Html:

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.service.dashboard.chart import Plot, PlotSeries, svg
 from bottega.service.dashboard.event_rows import EventRow
-from bottega.service.dashboard.html import Html, badge, el, facts, folded, joined, link, moment, number, section, table
+from bottega.service.dashboard.html import Html, badge, charts, el, facts, folded, joined, link, moment, number, section, table
 from bottega.service.dashboard.line_index import IndexedLine, LineIndex
 from bottega.service.dashboard.open_run import OpenRun
 from bottega.service.dashboard.page import Asked, Links, pages, tree, warned
 from bottega.service.dashboard.reading import list_at, number_at, text_at, whole_at
 from bottega.service.dashboard.search_tree import KernelNode, kernel_nodes, line_to
 from bottega.service.dashboard.search_view import kernel_table
-from bottega.train.metric_panels import RL_PANELS, SFT_PANELS, VALIDATION_PANELS, matching
+from bottega.service.dashboard.training_plots import Measurements, Rows, training_plots
 
 SHOWN = ("reward", "reward_best", "correct", "fast_1", "coverage", "junk", "entropy", "loss", "nll", "gradient")
 
@@ -25,40 +24,23 @@ def steps_of(run: OpenRun, kind: str = "train") -> list[IndexedLine[EventRow]]:
 
 
 def training_overview(run: OpenRun, asked: Asked, links: Links) -> Html:
-    steps, held_out = steps_of(run), steps_of(run, "eval")
+    steps = steps_of(run)
     alarms = [f"step {line.row.facts.get('step')}: {line.row.facts.get('note')}" for line in steps_of(run, "alarm")]
     return joined(
         warned([*alarms[-5:], *run.events.warnings()]),
         _facts(run, steps),
-        el("div", *curves(run.kind, [(run.id, [line.row for line in steps], [line.row for line in held_out])]), cls="charts"),
+        charts(*training_plots(run.kind, {run.id: measurements(run)})),
         _steps(run, steps, asked, links),
         folded("Settings", tree(run.settings())),
     )
 
 
-def curves(kind: str, runs: Sequence[tuple[str, Sequence[EventRow], Sequence[EventRow]]]) -> list[Html]:
-    """The panels of the report. Of several runs each line carries the run's name."""
-    found = []
-    for title, _, names, _ in RL_PANELS if kind == "rl" else SFT_PANELS:
-        series = [each for label, steps, _ in runs for each in _series(steps, names, label if len(runs) > 1 else "")]
-        found.append(svg(Plot(title, series, x="step")))
-        if title == "Reward":
-            for name, _, wanted, _ in VALIDATION_PANELS:
-                seen = [each for label, _, rows in runs for each in _series(rows, wanted, label if len(runs) > 1 else "")]
-                found.append(svg(Plot(name, seen, x="step")))
-        if title == "Loss":
-            held = [each for label, _, rows in runs for each in _series(rows, ("nll", "*/nll"), label if len(runs) > 1 else "")]
-            found.append(svg(Plot("Held-out loss", held, x="step")))
-    return [each for each in found if each]
+def measurements(run: OpenRun) -> Measurements:
+    return Measurements(*(_rows(steps_of(run, kind)) for kind in ("train", "eval", "checkpoint")))
 
 
-def _series(rows: Sequence[EventRow], names: Sequence[str], label: str) -> list[PlotSeries]:
-    known = {name for row in rows for name in row.values}
-    found = []
-    for name in matching(names, known):
-        points = [(float(row.facts.get("step") or 0), row.values[name]) for row in rows if name in row.values]
-        found.append(PlotSeries(f"{label} {name}".strip(), points))
-    return found
+def _rows(lines: Sequence[IndexedLine[EventRow]]) -> Rows:
+    return [(int(line.row.facts.get("step") or 0), line.row.values) for line in lines]
 
 
 def _facts(run: OpenRun, steps: Sequence[IndexedLine[EventRow]]) -> Html:

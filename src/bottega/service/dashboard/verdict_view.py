@@ -5,9 +5,23 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from bottega.service.dashboard.chart import Plot, PlotSeries, svg
+from bottega.core.plot import Plot, PlotSeries
 from bottega.service.dashboard.event_rows import numbers_of, verdict_row
-from bottega.service.dashboard.html import Html, badge, code, el, facts, folded, joined, number, section, speed, table, words
+from bottega.service.dashboard.html import (
+    Html,
+    badge,
+    charts,
+    code,
+    el,
+    facts,
+    folded,
+    joined,
+    number,
+    section,
+    speed,
+    table,
+    words,
+)
 from bottega.service.dashboard.page import raw, tree
 from bottega.service.dashboard.reading import list_at, number_at, object_at, text_at, whole_at
 
@@ -125,8 +139,8 @@ def roofline_plot(rates: dict[str, float | None]) -> Html:
     ends = (min(here, ridge) / 4, ridge, max(here, ridge) * 4)
     roof = PlotSeries("roofline", [(x, min(top, memory * x)) for x in ends])
     kernel = PlotSeries("this kernel", [(here, reached)], "dots", labels=[f"{reached:.4g} GFLOP/s at {here:.3g} FLOP/byte"])
-    plot = Plot("Roofline", [roof, kernel], x="FLOP/byte", y="GFLOP/s", log_y=True, log_x=True)
-    return el("div", svg(plot), cls="charts")
+    plot = Plot("Roofline", [roof, kernel], x="FLOP/byte", y="GFLOP/s", log_y=True, log_x=True, whole_x=False)
+    return charts(plot)
 
 
 def _of(value: float | None, most: float | None, unit: str) -> str:

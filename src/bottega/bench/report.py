@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.app.bench_figures import GROUP_COLUMNS, NONE, authors, counted, group_cells, kernels, share, speed
-from bottega.app.report_bench_charts import charts
-from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, refusals, spent, unfair, used_cards
 from bottega.bench.attempt import BenchRun
+from bottega.bench.figures import GROUP_COLUMNS, NONE, authors, counted, group_cells, kernels, share, speed
 from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
+from bottega.bench.plots import bench_plots
+from bottega.bench.report_tables import (
+    by_task,
+    family_endings,
+    in_families,
+    more_kernels,
+    passes,
+    refusals,
+    spent,
+    unfair,
+    used_cards,
+)
 from bottega.bench.result_arrays import result_arrays_of
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS
@@ -44,11 +54,12 @@ def bench_page(folder: Path) -> ReportPage:
             _short(found),
             *_thresholds(found),
             *_levels(first),
-            Drawings("Charts", charts(results_by_baseline, first), "No attempt is finished yet."),
+            Drawings("Charts", bench_plots(results_by_baseline, first), "No attempt is finished yet."),
             *more_kernels(first),
             *passes(first),
             _endings(first),
             *in_families(first),
+            *family_endings(first),
             *used_cards(first),
             spent(first),
             *unfair(run, first),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottega.app.bench_figures import NONE, share, span, speed
-from bottega.app.display import clock
 from bottega.bench.attempt import BenchRun
 from bottega.bench.breakdowns import Amount
+from bottega.bench.figures import NONE, share, span, speed
 from bottega.bench.metrics import BenchSummary, kept_author
-from bottega.bench.result_arrays import ResultArrays, drafts_asked, task_ending
+from bottega.bench.result_arrays import ENDINGS, ResultArrays, drafts_asked, task_ending
 from bottega.bench.scaling import GridCell, equal_budgets
+from bottega.episodes.attempts import clock
 from bottega.episodes.delivery.page import ReportTable
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
@@ -68,6 +68,13 @@ def in_families(found: BenchSummary) -> list[ReportTable]:
     return (
         [ReportTable("By family", ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean"), rows)] if rows else []
     )
+
+
+def family_endings(found: BenchSummary) -> list[ReportTable]:
+    endings = [name for name in ENDINGS if any(each.outcomes.get(name) for each in found.families)]
+    rows = [(each.name, *(str(each.outcomes.get(name) or "") for name in endings)) for each in found.families]
+    columns = ("", *(name.replace("_", " ") for name in endings))
+    return [ReportTable("How answers ended, by family", columns, rows)] if endings else []
 
 
 def used_cards(found: BenchSummary) -> list[ReportTable]:
