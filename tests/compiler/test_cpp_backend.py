@@ -260,15 +260,15 @@ def test_a_tile_of_columns_has_a_known_length_where_all_are_full(columns: int, w
     _check(source, ALL, 3)
 
 
-def test_long_rows_are_normalised_in_one_loop_where_there_is_one_for_each_thread() -> None:
-    source = module("self.n(x)", "torch.randn(8, 16, 3000)", init="self.n = nn.GroupNorm(4, 16)")
+@pytest.mark.parametrize(
+    "shape, threads, kernels", [("8, 16, 3000", True, 1), ("8, 16, 3000", False, 2), ("2, 16, 3000", True, 2)]
+)
+def test_long_rows_are_normalised_in_one_loop_where_each_thread_has_some(shape: str, threads: bool, kernels: int) -> None:
+    source = module("self.n(x)", f"torch.randn({shape})", init="self.n = nn.GroupNorm(4, 16)")
+    passes = ALL | {"statistics_apart", *([FOR_THREADS] if threads else [])}
     lowered = lower_task(Task(source, "module"), with_library=False)
-    threads = ALL | {FOR_THREADS}
-    assert write(lowered.plan(threads), lowered.frame, threads).count('extern "C"') == 1
-    assert write(lowered.plan(ALL), lowered.frame, ALL).count('extern "C"') == 2
-    _check(source, threads, 3)
-    few = lower_task(Task(module("self.n(x)", "torch.randn(2, 16, 9000)", init="self.n = nn.GroupNorm(4, 16)"), "module"))
-    assert write(few.plan(threads), few.frame, threads).count('extern "C"') == 2
+    assert write(lowered.plan(passes), lowered.frame, passes).count('extern "C"') == kernels
+    _check(source, passes, 3)
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf")])
