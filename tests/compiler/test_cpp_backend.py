@@ -261,6 +261,16 @@ def test_a_tile_of_columns_has_a_known_length_where_all_are_full(columns: int, w
 
 
 @pytest.mark.parametrize(
+    "body", ["F.softplus(x)", "F.logsigmoid(x * 3)", "torch.logaddexp(x, x.flip(1))", "torch.log1p(x.abs())"]
+)
+def test_a_softplus_needs_one_division(body: str) -> None:
+    source = module(body, "torch.randn(40, 33) * 4")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert ("log1p_below_one_simd(" in write(lowered.plan(ALL), lowered.frame, ALL)) == ("log1p" not in body)
+    _check(source, ALL, 3)
+
+
+@pytest.mark.parametrize(
     "shape, threads, kernels", [("8, 16, 3000", True, 1), ("8, 16, 3000", False, 2), ("2, 16, 3000", True, 2)]
 )
 def test_long_rows_are_normalised_in_one_loop_where_each_thread_has_some(shape: str, threads: bool, kernels: int) -> None:

@@ -93,6 +93,17 @@ def test_functions_that_vectorise_are_right_to_the_last_bits_and_never_divide_by
     torch.testing.assert_close(ends, getattr(torch, name)(odd), equal_nan=True)
 
 
+def test_the_logarithm_of_a_softplus_is_right_to_the_last_bits_also_where_it_is_tiny() -> None:
+    loop = "for (int64_t i = 0; i < count; ++i) y[i] = log1p_below_one_simd(x[i]);"
+    library = cpp(
+        with_functions(f'#include <cstdint>\nextern "C" void f(const float* x, float* y, int64_t count) {{ {loop} }}')
+    )
+    x = torch.cat([torch.linspace(0, 1, 40_001), torch.logspace(-30, 0, 1000), torch.tensor([float("nan")])])
+    y = torch.empty_like(x)
+    library.f(x, y, x.numel())
+    torch.testing.assert_close(y.double(), torch.log1p(x.double()), rtol=3e-7, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -282,6 +282,7 @@ class CppEmitter:
         if name in ("remainder", "floor_divide"):
             return self._modular(name, kind, texts)
         if kind == "float" and SIMD_FUNCTIONS in self.function.passes and name in VECTORS:
+            name = "log1p_below_one" if name == "log1p" and _is_below_one(arguments[0]) else name
             self.function.prelude.use(VECTORS[name])
             return f"{VECTORS[name]}({first})", PRIMARY
         if name == "sigmoid":
@@ -349,3 +350,12 @@ def _wrapped(text: str, level: int, least: int) -> str:
 
 def _simple(text: str) -> bool:
     return text.replace("_", "").isalnum()
+
+
+def _is_below_one(node: Expression) -> bool:
+    """Whether it is exp(-|x|), as in a softplus."""
+    for name in ("exp", "neg", "abs"):
+        if not isinstance(node, Apply) or node.function != name:
+            return False
+        node = node.arguments[0]
+    return True

@@ -9,7 +9,7 @@ from bottega.compiler.library.cpp.functions import FUNCTIONS, spaced
 
 VECTORS = {
     "exp": "exp_simd", "expm1": "expm1_simd", "tanh": "tanh_simd", "sigmoid": "sigmoid_simd", "erf": "erf_simd",
-    "log": "log_simd", "log1p": "log1p_simd", "sin": "sin_simd", "cos": "cos_simd",
+    "log": "log_simd", "log1p": "log1p_simd", "sin": "sin_simd", "cos": "cos_simd", "log1p_below_one": "log1p_below_one_simd",
 }  # fmt: skip
 """Functions of fp32 that have a form which vectorises."""
 

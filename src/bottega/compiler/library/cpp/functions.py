@@ -167,6 +167,13 @@ template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::
 }""",
         ("log_simd",),
     ),
+    "log1p_below_one_simd": (
+        """static inline float log1p_below_one_simd(float x) {  // 2 atanh(x / (2 + x)), x in [0, 1]
+  const float u = x / (2.f + x), z = u * u;
+  return 2.f * u * (1.f + z * (1 / 3.f + z * (1 / 5.f + z * (1 / 7.f + z * (1 / 9.f + z * (1 / 11.f + z * (1 / 13.f + z * (1 / 15.f))))))));
+}""",
+        (),
+    ),
     "sin_simd": (
         """static inline float sin_simd(double x) {  // x = n pi + r
   const double n = std::floor(x * 0.31830988618379067 + 0.5);
