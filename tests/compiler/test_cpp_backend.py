@@ -261,6 +261,17 @@ def test_a_tile_of_columns_has_a_known_length_where_all_are_full(columns: int, w
 
 
 @pytest.mark.parametrize(
+    "shape, options",
+    [("2, 3, 9, 40", "7, padding=3"), ("2, 3, 1, 9", "3, padding=1"), ("1, 4, 6, 70", "(7, 1), padding=(3, 0)"),
+     ("2, 8, 7, 200", "3, padding=(0, 1), dilation=(1, 2)"), ("2, 4, 9, 40", "3, stride=(1, 2)"), ("2, 4, 130", "5, stride=3")],
+)  # fmt: skip
+def test_depthwise_tiles_of_two_rows_and_of_as_many_vectors_as_divide_a_row(shape: str, options: str) -> None:
+    channels, dims = shape.split(", ")[1], shape.count(",") - 1
+    layer = f"self.c = nn.Conv{dims}d({channels}, {channels}, {options}, groups={channels})"
+    _check(module("self.c(x).relu() * 2", f"torch.randn({shape})", init=layer), ALL, 3)
+
+
+@pytest.mark.parametrize(
     "body", ["F.softplus(x)", "F.logsigmoid(x * 3)", "torch.logaddexp(x, x.flip(1))", "torch.log1p(x.abs())"]
 )
 def test_a_softplus_needs_one_division(body: str) -> None:

@@ -12,8 +12,8 @@ from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
 class _Padded:
     """A zero-padded copy of input planes, whose rows are split by the stride, so that neighbouring outputs read neighbours."""
 
-    def __init__(self, field: Field, vectors: int) -> None:
-        self.field, self.vectors = field, vectors
+    def __init__(self, field: Field, vectors: str) -> None:
+        self.field = field
         function, kernel = field.function, field.kernel
         function.prelude.add("vector", VECTOR)
         function.prelude.add("load", LOAD)
@@ -87,52 +87,77 @@ class _Padded:
 
 
 def plane_by_plane(field: Field) -> list[str]:
-    """Depthwise: each thread pads one plane at a time into scratch of its own."""
+    """Depthwise: each thread pads one plane at a time into scratch of its own. A tile is as many vectors of a row as divide it best, and two rows
+    where both need the same neighbours: a row that is loaded then meets two rows of the filter."""
     function = field.function
-    padded = _Padded(field, 4)
+    across = function.fresh("across", "vectors")
+    padded = _Padded(field, across)
     o, last, inner = field.out_channel, field.out[-1], field.tap[-1]
     tile, sums, values, line = (
         function.fresh(*w) for w in (("t", "tile"), ("sum", "sums"), ("values", "tile_values"), ("in", "input"))
     )
+    needed = f"({last.length} + LANES - 1) / LANES"
+    declared = [f"constexpr int64_t {across} = ({needed} + ({needed} + 3) / 4 - 1) / (({needed} + 3) / 4);"]
+    two = field.count == 2 and field.kernel.stride[0] == field.kernel.dilation[0] == 1 and field.out[0].length > 1
+    first = function.fresh("first", "from_row")
     body = padded.copy("", o.index)
-    work = [f"vec {sums}[4] = {{}};"]
-    depth = 0
-    for axis in field.tap[:-1]:
-        work.append(indent(head(axis) + " {", depth))
-        depth += 1
-    start = padded.row_start(padded.in_rows())
-    start = f"{start} + {tile} * {padded.wide}".removeprefix("0 * " + padded.row + " + ")
-    work += [
-        indent(text, depth)
-        for text in [
-            f"const float* {line} = &{padded.name}[{start}];",
-            head(inner) + " {",
-            "  #pragma GCC unroll 4",
-            f"  for (int64_t u = 0; u < 4; ++u) {sums}[u] += {field.weight()} * load({line} + {padded.tap_offset()} + u * LANES);",
-            "}",
+    weight, rows = field.weight(), padded.in_rows()
+    row = values
+    if two:
+        y, ky, (taps, some) = field.out[0], field.tap[0], (function.fresh("taps", "filter"), function.fresh("some", "part"))
+        body += [
+            f"float {taps}[({ky.length} + 2) * {inner.length}] = {{}};  // a row of zeros before and after",
+            *nest(field.tap, [f"{taps}[({ky.index} + 1) * {inner.length} + {inner.index}] = {weight};"]),
         ]
+        rows, row = [f"({first} + {ky.index})"], f"{values}[{y.index} - {first}]"
+        taken = [
+            f"const vec {some} = load({line} + {padded.tap_offset()} + u * LANES);",
+            f"{sums}[0][u] += {taps}[({ky.index} + 1) * {inner.length} + {inner.index}] * {some};",
+            f"{sums}[1][u] += {taps}[{ky.index} * {inner.length} + {inner.index}] * {some};",
+        ]
+        outer = [f"for (int64_t {ky.index} = 0; {ky.index} <= {ky.size}; ++{ky.index})"]
+    else:
+        taken = [f"{sums}[u] += {weight} * load({line} + {padded.tap_offset()} + u * LANES);"]
+        outer = [head(axis) for axis in field.tap[:-1]]
+    start = f"{padded.row_start(rows)} + {tile} * {padded.wide}".removeprefix("0 * " + padded.row + " + ")
+    many = "[2]" if two else ""
+    reads = [
+        f"const float* {line} = &{padded.name}[{start}];",
+        head(inner) + " {",
+        "  #pragma GCC unroll 4",
+        f"  for (int64_t u = 0; u < {across}; ++u) {{",
+        *(indent(text, 2) for text in taken),
+        "  }",
+        "}",
     ]
-    for level in range(depth - 1, -1, -1):
-        work.append(indent("}", level))
-    before, each = field.tail(f"{values}[{last.index} - {tile} * {padded.wide}]")
+    before, each = field.tail(f"{row}[{last.index} - {tile} * {padded.wide}]")
     tables, before = tabled(function, before, o, [field.batch, *field.out])
-    work += [
-        f"float {values}[4 * LANES];",
-        f"std::memcpy({values}, {sums}, sizeof {values});",
+    out = [
         *before,
         "#pragma omp simd",
         f"for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
         *block(each),
     ]
     loops = heads(field.out[:-1])
+    if two:
+        loops = [f"for (int64_t {first} = 0; {first} < {y.size}; {first} += 2)"]
+        out = braced([f"for (int64_t {y.index} = {first}; {y.index} < std::min({first} + 2, {y.size}); ++{y.index})"], out)
+    nested = [indent(text, at) for at, text in enumerate(outer)]
+    work = [
+        f"vec {sums}{many}[{across}] = {{}};",
+        *(braced(nested, reads) if nested else reads),
+        f"float {values}{many}[{across} * LANES];",
+        f"std::memcpy({values}, {sums}, sizeof {values});",
+        *out,
+    ]
     loops.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile})", len(loops)))
     body += braced(loops, work)
     inside = [
-        f"std::vector<float> {padded.name}({padded.plane});",
+        f"std::vector<float> {padded.name}({padded.plane}{f' + {padded.row}' if two else ''});",
         "#pragma omp for collapse(2) schedule(static)",
         *nest([field.batch, o], body),
     ]
-    return [*tables, *padded.declared, *region("#pragma omp parallel", inside)]
+    return [*tables, *declared, *padded.declared, *region("#pragma omp parallel", inside)]
 
 
 def phases(field: Field) -> list[str]:
