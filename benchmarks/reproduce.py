@@ -99,7 +99,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         # most courses are taught and not judged: what a model of this size lacks is breadth
         data=("--teacher", "parts", f"teachers={workers}", "unjudged=true", "concise=0.9", "max_tokens=4000", "held_out=0.02"),
         gate=(
-            "--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", f"teachers={workers}",
+            "--teacher", "compiler", "trust_teacher=true", "mistakes=0", "audit=0", f"teachers={workers}",
             f"proofs={max(2, int(60 * share['gate'] / 60))}", "rounds=24",
         ),
         bench=(f"limit={evaluated}", "temperature=0", "max_tokens=1800", "timeout=25", "quick=true", "at_once=64"),
@@ -122,8 +122,8 @@ def cpu_sizes() -> Sizes:
             "--preset", "laptop", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=2",
             "rollout.summaries=1", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
-        data=("--teacher", "builder", "teachers=1", "unjudged=true"),
-        gate=("--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", "teachers=1", "proofs=1", "rounds=4"),
+        data=("--teacher", "compiler", "teachers=1", "unjudged=true"),
+        gate=("--teacher", "compiler", "trust_teacher=true", "mistakes=0", "audit=0", "teachers=1", "proofs=1", "rounds=4"),
         bench=("limit=1", "samples=1", "turns=1", "max_tokens=48", "quick=true"),
         max_mb=22.0,
         check_rows=0,
@@ -152,7 +152,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         f"{data}/{sizes.language}",
     )
     # the same tasks in C++ too, which needs no GPU; a dry run is in C++ anyway
-    builder = ("--teacher", "builder", f"teachers={sizes.workers}", "unjudged=true")
+    builder = ("--teacher", "compiler", f"teachers={sizes.workers}", "unjudged=true")
     in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *builder, *told, "--out", f"{data}/cpp")
     both = (in_cpp,) if sizes.language != "cpp" else ()
     joined = ("data", "join", *(f"{data}/{name}" for name in dict.fromkeys((sizes.language, "cpp"))), "--out", f"{data}/joined")

@@ -240,6 +240,9 @@ def test_export_makes_a_file_that_needs_no_bottega(folder: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", proof], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ran.stdout.strip() == "14.0", ran.stderr
     assert in_this_process("export", folder / "kernel.py").stdout == (folder / "alone.py").read_text()
+    (folder / "finished").mkdir()
+    (folder / "kernel.py").rename(folder / "finished" / "optimized.py")
+    assert in_this_process("export", folder / "finished").stdout == (folder / "alone.py").read_text()
 
 
 @pytest.mark.parametrize("name", ["missing.py", "syntax.py", "binary.py", "."])

@@ -1,4 +1,4 @@
-"""`bottega optimize drafts=N` and `bottega data drafts` as processes, with the real builder, the real judge and a real compiler.
+"""`bottega optimize drafts=N` and `bottega data drafts` as processes, with the real compiler, the real judge and a real compiler.
 
 The module is a chain of elementwise operators. That a draft wins is tested without a clock, in tests/episodes/test_optimise.py.
 """
@@ -43,15 +43,15 @@ def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> No
     command = ["optimize", tmp_path / "chain.py", *USED, "--backbone", script(tmp_path, [BROKEN]), "--out", tmp_path / "run"]
     told = as_a_process(*command)
     assert told.returncode in (0, 3), told.stderr  # whether it is surely faster, a busy machine decides
-    assert "builder 2 wrote 1 draft" in told.stderr and "  1  draft1  " in told.stderr
-    assert "by builder 2: 1 " in told.stdout and "by the model: 1 no kernel" in told.stdout
+    assert "compiler 2 wrote 1 draft" in told.stderr and "  1  draft1  " in told.stderr
+    assert "by compiler 2: 1 " in told.stdout and "by the model: 1 no kernel" in told.stdout
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert (result["author"], result["node"]) == (("builder 2", "draft1") if told.returncode == 0 else ("", ""))
-    assert list(result["writers"]) == ["builder 2", "the model"] and result["writers"]["the model"] == {"no kernel": 1}
-    assert "1. draft1 by builder 2" in (tmp_path / "run" / "report.md").read_text()
-    assert "<td>draft1</td>\n<td>builder 2</td>" in (tmp_path / "run" / "report.html").read_text()
+    assert (result["author"], result["node"]) == (("compiler 2", "draft1") if told.returncode == 0 else ("", ""))
+    assert list(result["writers"]) == ["compiler 2", "the model"] and result["writers"]["the model"] == {"no kernel": 1}
+    assert "1. draft1 by compiler 2" in (tmp_path / "run" / "report.md").read_text()
+    assert "<td>draft1</td>\n<td>compiler 2</td>" in (tmp_path / "run" / "report.html").read_text()
     events = list(read_events(tmp_path / "run"))
-    assert [event.author for event in events if isinstance(event, Wrote)] == ["builder 2", ""]
+    assert [event.author for event in events if isinstance(event, Wrote)] == ["compiler 2", ""]
     (first, *_) = [event.verdict for event in events if isinstance(event, Judged)]
     assert first.correct, first.diagnosis
 
@@ -70,7 +70,7 @@ def test_drafts_of_tasks_are_files_for_a_bench(tmp_path: Path) -> None:
     )
     assert told.returncode == 0, told.stderr
     assert [path.name for path in (tmp_path / "drafts").iterdir()] == ["chain.0.py"]
-    assert "luck: no draft: " in told.stderr and "1 kernels by builder 2 for 1 of 2 tasks" in told.stdout
+    assert "luck: no draft: " in told.stderr and "1 kernels by compiler 2 for 1 of 2 tasks" in told.stdout
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def scripted(folder: Path) -> str:
 def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> None:
     model, x = Gate(64).eval(), torch.randn(32, 64)
     fast = bottega.optimize(model, x, out=tmp_path / "run", quiet=True, backbone=scripted(tmp_path), drafts=1, kernels=1)
-    assert fast.found and fast.result.author.startswith("builder")
+    assert fast.found and fast.result.author.startswith("compiler")
     torch.testing.assert_close(fast(x), model(x))
     assert fast.module.calls == 1 and fast.module.weight is model.weight
     assert pickle.loads(pickle.dumps(fast.module)).calls == 1

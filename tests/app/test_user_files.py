@@ -73,7 +73,7 @@ def test_a_file_of_a_package_is_optimized_and_used_where_the_package_is(tmp_path
         told.stderr
     )  # a busy machine decides whether it is surely faster
     result = json.loads(told.stdout)
-    assert set(result["writers"]) == {"builder 2"} and not {"runtime_error", "compile_error", "incorrect"} & set(
+    assert set(result["writers"]) == {"compiler 2"} and not {"runtime_error", "compile_error", "incorrect"} & set(
         result["attempts"]
     )
     if result["outcome"] == "faster":

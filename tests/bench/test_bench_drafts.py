@@ -48,8 +48,8 @@ class FakeCompiler:
     async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         self.asked.append(task.name)
         if task.name in self.refuses:
-            return Drafts("builder 2", refused="it is no chain of what it knows")
-        return Drafts("builder 2", tuple(Draft(source) for source in self.sources[:count]))
+            return Drafts("compiler 2", refused="it is no chain of what it knows")
+        return Drafts("compiler 2", tuple(Draft(source) for source in self.sources[:count]))
 
 
 def told(finished: BenchFinished) -> dict[str, list[tuple[int, str, str]]]:
@@ -72,7 +72,7 @@ def test_drafts_are_judged_where_the_model_has_none_that_is_faster_until_one_is(
     }
     assert sorted(compiler.asked) == ["1_Negate", "2_Double"] and len(judge.judged) == 4
     (refusal,) = [one for one in finished.run.attempts if one.author == "compiler" and one.verdict is None]
-    assert refusal.junk == attempt_text(refusal, "eager") == "no draft: builder 2: it is no chain of what it knows"
+    assert refusal.junk == attempt_text(refusal, "eager") == "no draft: compiler 2: it is no chain of what it knows"
     assert read_run(tmp_path / "run").attempts == finished.run.attempts
     found = summary(finished.run)
     assert found.authors == {"model": 1, "compiler": 1} and found.every.sure[1.0].point == pytest.approx(2 / 3)

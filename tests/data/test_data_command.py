@@ -54,11 +54,11 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
 def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
     out = tmp_path / "out"
-    words = ("--stage", "teach", "--teacher", "builder", "--languages", "cpp", "teachers=1", "--json")
+    words = ("--stage", "teach", "--teacher", "compiler", "--languages", "cpp", "teachers=1", "--json")
     taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
     assert taught.exit_code == 0, taught.output
     told = json.loads(taught.output)
-    assert (told["builds"], told["judged"], told["teacher"]) == (1, 0, "builder 2")
+    assert (told["builds"], told["judged"], told["teacher"]) == (1, 0, "compiler 2")
     making = ("build", "--stage", "examples", "--out", out, "held_out=0", "--style", "terse", "--json")
     refused = ran(*making)
     assert isinstance(refused.exception, UsageError) and "unjudged=true" in str(refused.exception)
@@ -79,12 +79,12 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_plain_teacher_is_the_compiler_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
-    for name, teacher in (("builder", "builder 2"), ("parts", "builder 2 parts")):
+    for name, teacher in (("compiler", "compiler 2"), ("parts", "compiler 2 parts")):
         with closing(compiler_pool_for(name, stage)) as pool:
-            assert pool.teacher == teacher and family_of(name) == "builder"
+            assert pool.teacher == teacher and family_of(name) == "compiler"
     assert family_of("llm") == "llm" and family_of("parts:Teacher") == "parts:Teacher"
     said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
-    assert "builder (the rule-based compiler); parts: of its kernels the last of each task, for training a small model" in said
+    assert "compiler (rule-based); parts: of its kernels the last of each task, for training a small model" in said
 
 
 @pytest.mark.parametrize(

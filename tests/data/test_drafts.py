@@ -52,7 +52,7 @@ def test_the_compiler_s_processes_are_shared_and_end_with_the_last_who_waits(mon
         async def teach(self, task: Task, language: str) -> TeacherRecord:
             events.append(task.name)
             await asyncio.sleep(0.01)
-            return TeacherRecord(task.id, language, "builder", refused="it is a fake")
+            return TeacherRecord(task.id, language, "compiler", refused="it is a fake")
 
         def close(self) -> None:
             events.append("ended")
@@ -72,7 +72,7 @@ def test_the_compiler_s_processes_are_shared_and_end_with_the_last_who_waits(mon
 @pytest.mark.rotates
 def test_a_module_that_is_understood_has_kernels_and_no_more_than_asked_for() -> None:
     found = drawn("return torch.softmax(torch.relu(x) * 0.5, dim=-1)")
-    assert found.author.startswith("builder") and not found.refused
+    assert found.author.startswith("compiler") and not found.refused
     assert len(found.drafts) == 2 and len({draft.source for draft in found.drafts}) == 2
     for draft in found.drafts:
         assert "ModelNew" in {node.name for node in ast.parse(draft.source).body if isinstance(node, ast.ClassDef)}

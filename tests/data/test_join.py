@@ -35,7 +35,7 @@ def folder(place: Path, *rows: dict[str, Any], style: str = "terse") -> Path:
     files = write_rows(place, rows)
     card: dict[str, Any] = {
         "made_at": "now", "examples": len(rows), "splits": {}, "counts": {}, "coverage": [], "left_out": {}, "unreadable": [], "material": {},
-        "tokens": {"counted_by": "the tokenizer of embedded", "total": 1, "median": 1, "longest": 1}, "teachers": ["builder"], "judge": "none",
+        "tokens": {"counted_by": "the tokenizer of embedded", "total": 1, "median": 1, "longest": 1}, "teachers": ["compiler"], "judge": "none",
         "device": "none", "tasks_from": [place.name], "seeds": [0], "style": style,
         "files": {path.name: {"sha256": file_sha256(path), "bytes": path.stat().st_size} for path in files},
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """Drafts in an episode: judged first, counted, told apart from the model's kernels, shown from the second turn on, and never drawn twice.
 
-The judge is the fake that reads speeds off the text, and so is who draws (see `decay.py`); the builder itself is used in
+The judge is the fake that reads speeds off the text, and so is who draws (see `decay.py`); the compiler itself is used in
 tests/data/test_drafts.py and tests/app/test_optimize_drafts.py.
 """
 

@@ -96,6 +96,7 @@ def test_a_function_of_the_file_gives_the_inputs() -> None:
         ("torch.randn(8) # a comment", "[torch.randn(8)]"),
         ("*batch()", "[*batch()]"),
         ("{'x': torch.randn(8), 'scale': 3}", "{'x': torch.randn(8), 'scale': 3}"),
+        ("dict(x=torch.randn(8), scale=3)", "dict(x=torch.randn(8), scale=3)"),
     ],
 )
 def test_expressions_are_the_arguments_of_one_call(inputs: str, expected: str) -> None:
@@ -196,6 +197,7 @@ def test_what_cannot_be_meant_is_refused_with_what_to_say(arguments: dict[str, s
 
 def test_a_file_without_modules_says_so() -> None:
     assert "no nn.Module class" in refusal("x = 1\n", inputs="x")
+    assert "function=NAME for a function (loss, norm)" in refusal("def loss(x): ...\ndef get_inputs(): ...\ndef norm(x): ...\n")
 
 
 @pytest.mark.parametrize("text", ["", "def broken(:\n", "\0"])

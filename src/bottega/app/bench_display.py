@@ -76,7 +76,10 @@ def attempt_text(attempt: BenchAttempt, baseline: str) -> str:
     if attempt.verdict is None:
         return one_line(attempt.junk, 120) if attempt.author == "compiler" else NO_KERNEL
     speedup = attempt.verdict.speedup.get(baseline)
-    told = attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
+    broken = ", ".join(violation.name for violation in attempt.verdict.violations[:2])
+    told = attempt.verdict.outcome.value + (
+        f" {speedup.point:.2f}×" if speedup is not None else f": {broken}" if broken else ""
+    )
     return f"draft {told}" if attempt.author == "compiler" else told
 
 

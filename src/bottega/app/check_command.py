@@ -15,7 +15,9 @@ from bottega.core.foreign_text import printable
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.check import compared, open_result
 
-HOLDS, DOES_NOT, UNUSABLE = 0, 1, 2
+HOLDS, DOES_NOT, UNUSABLE, NOT_TOLD = 0, 1, 2, 3
+WORDS = {True: "HOLDS", False: "DOES NOT HOLD", None: "COULD NOT BE TOLD"}
+CODES = {True: HOLDS, False: DOES_NOT, None: NOT_TOLD}
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -41,7 +43,7 @@ def check_command(
     changed since the claim are named.
 
     Exit code 0 when the claim holds: the same files, right, honest, faster, and on the same machine about as much as was claimed.
-    1 when it does not. 2 when there is nothing to check, or the module cannot be run here.
+    1 when it does not. 2 when there is nothing to check, or the module cannot be run here. 3 when it could not be told: the machine is busy.
     """
     opened = open_result(folder)
     result, device = opened.result, device or opened.result.device
@@ -64,7 +66,7 @@ def check_command(
         show(verdict, str(folder))
         for line in opened.changed:
             say(f"tampered: {line} since the claim was made")
-        say(f"{'HOLDS' if finding.holds else 'DOES NOT HOLD'}: {finding.words}")
+        say(f"{WORDS[finding.holds]}: {finding.words}")
     if verdict.outcome is Outcome.INVALID_TASK:
         raise typer.Exit(UNUSABLE)
-    raise typer.Exit(HOLDS if finding.holds else DOES_NOT)
+    raise typer.Exit(CODES[finding.holds])

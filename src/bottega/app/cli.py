@@ -89,6 +89,8 @@ def export_command(
 
         say(f"wrote {write_kernel_hub(candidate, kernel_hub, repo)}")
         return
+    if candidate.is_dir():  # of a finished search
+        candidate = candidate / "optimized.py"
     if not candidate.is_file():
         raise UsageError(f"{candidate}: no such file")
     try:

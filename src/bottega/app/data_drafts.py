@@ -1,4 +1,4 @@
-"""`bottega data drafts`: the builder's kernels for a set of tasks as plain files, which `bottega bench --candidates` judges like anybody's.
+"""`bottega data drafts`: the compiler's kernels for a set of tasks as plain files, which `bottega bench --candidates` judges like anybody's.
 
 All of them are judged so, one sample each; `bottega bench drafts=N` judges them in order, until one is faster.
 """
@@ -40,12 +40,12 @@ def drafts_command(
     processes: Annotated[int, typer.Option("--processes", help="That trace and write side by side.")] = 2,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one task.")] = 60.0,
 ) -> None:
-    """Have the builder write kernels for tasks, by rule and unjudged; then judge them as a run of their own.
+    """Have the compiler write kernels for tasks, by rule and unjudged; then judge them as a run of their own.
 
         bottega data drafts builtin --out drafts
-        bottega bench builtin --candidates drafts name=builder --out run-builder
+        bottega bench builtin --candidates drafts name=compiler --out run-compiler
         bottega bench builtin --backbone embedded --out run-model
-        bottega compare run-builder run-model
+        bottega compare run-compiler run-model
 
     `bottega optimize drafts=N` lets the same kernels compete with a model's on one module, `bottega bench drafts=N` on a set of tasks.
 
@@ -69,7 +69,7 @@ def drafts_command(
         if one.refused:
             say(f"{task.name}: no draft: {' '.join(one.refused.split())}", err=True)
     if not kept:
-        raise UsageError("the builder understood none of these tasks")
+        raise UsageError("the compiler understood none of these tasks")
     out.mkdir(parents=True, exist_ok=True)
     names = Counter(task.name for task in every)
     for task, one in kept:
@@ -78,7 +78,7 @@ def drafts_command(
             write(out / f"{stem}.{number}.py", draft.source)
     kernels = sum(len(one.drafts) for _, one in kept)
     say(f"{kernels} kernels by {kept[0][1].author} for {len(kept)} of {len(every)} tasks are in {out}")
-    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} name=builder")
+    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} name=compiler")
 
 
 async def _written(pool: SandboxTeacherPool, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:

@@ -15,6 +15,7 @@ from torch import nn
 
 from bottega.app.optimize_model import OptimizedModel, optimize_model
 from bottega.app.optimize_run import FinishedRun, check, loaded, search, settings_for
+from bottega.app.terminal import say
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.check import ClaimCheck
@@ -75,6 +76,8 @@ def optimize(
         module = loaded(finished.folder, finished.result)(original)
         if submodule:
             model.set_submodule(submodule, module)
+    elif not chosen.quiet:
+        say(f"{finished.result.missed} The original answers; {finished.folder / 'report.md'} has more.")
     return Optimized(module, finished.folder, finished.result, submodule, model if submodule else None)
 
 

@@ -61,7 +61,7 @@ class DraftCompiler:
     """As the `Teacher` protocol wants it: the steps of a build are its drafts, the most promising first."""
 
     def __init__(self, most: int = 12) -> None:
-        self.name, self.most = f"builder {VERSION}", most
+        self.name, self.most = f"compiler {VERSION}", most
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return await asyncio.to_thread(self.build, task, language)

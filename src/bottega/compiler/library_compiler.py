@@ -23,7 +23,7 @@ class LibraryCompiler:
     """For languages that have a kernel library; for others it is the same as `StepCompiler`."""
 
     def __init__(self) -> None:
-        self.name = f"builder {VERSION} parts"
+        self.name = f"compiler {VERSION} parts"
         self._compiler = StepCompiler()
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:

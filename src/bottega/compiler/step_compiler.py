@@ -203,7 +203,7 @@ class StepCompiler:
 
     def __init__(self, every_product: bool = False) -> None:
         self.every_product = every_product
-        self.name = f"builder {VERSION}"
+        self.name = f"compiler {VERSION}"
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)

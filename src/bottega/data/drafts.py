@@ -32,7 +32,7 @@ class CompilerDrafts:
             pool = await self._started()
             return drafts_of(await pool.teach(task, language), count)
         except UsageError as error:
-            return Drafts("builder", refused=str(error))
+            return Drafts("compiler", refused=str(error))
         finally:
             self._waiting -= 1
             if not self._waiting and self._pool is not None:

@@ -10,7 +10,7 @@ from bottega.data.store import JudgeSetup
 from bottega.data.stored_verdicts import judge_setup_of
 from bottega.judge.trusted import TRUSTED_VERSION
 
-TRUSTED_TEACHERS = ("builder",)
+TRUSTED_TEACHERS = ("compiler",)
 """Programs of ours that write kernels. What a model wrote is foreign code, whoever trained it."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.foreign_text import printable, tokens, words_of
-from bottega.core.verdict import BEST, Outcome, Verdict
+from bottega.core.verdict import BEST, Outcome, Verdict, interval_text
 from bottega.judge.settings import Settings
 from bottega.judge.tolerance import tolerance
 from bottega.languages import language_named
@@ -19,6 +19,9 @@ LONGEST = 12_000
 LONGEST_READ = 20_000
 """Characters of a compiler's or a process's words that are looked at; whoever sends them cuts them shorter."""
 MOST_TENSORS = 4
+APART = 0.1
+PAIRED = " (the ratio is of paired calls, without what either waited for a core)"
+"""What is said where two times divide to another ratio than the one that counts, by more than `APART`."""
 MODES = {
     "fp32": "fp32 with TF32 off",
     "tf32": "fp32 with TF32 allowed",
@@ -192,9 +195,11 @@ def _speed_text(verdict: Verdict, settings: Settings) -> str:
     lines: list[str] = []
     for name, speedup in verdict.speedup.items():
         which = f"{name}, which is {verdict.fastest_baseline} here," if name == BEST else name
+        mine, theirs = verdict.times_ms.get("candidate", 0), verdict.times_ms.get(name, 0)
+        paired = abs(theirs - speedup.point * mine) > APART * theirs
         lines.append(
-            f"{speedup.point:.3f}× the speed of {which} ({speedup.low:.3f} to {speedup.high:.3f}): "
-            f"{verdict.times_ms.get('candidate', 0):.4g} ms against {verdict.times_ms.get(name, 0):.4g} ms."
+            f"{speedup.point:.3f}× the speed of {which} ({interval_text(speedup.low, speedup.high, 3)}): "
+            f"{mine:.4g} ms against {theirs:.4g} ms{PAIRED if paired else ''}."
         )
     floor, own = verdict.times_ms.get("floor"), verdict.times_ms.get("candidate")
     if floor and own:

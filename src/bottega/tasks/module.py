@@ -156,8 +156,11 @@ def _chosen_class(tree: ast.Module, names: set[str], asked: str | None, origin: 
     if "Model" in found:
         return "Model"
     if len(found) != 1:
-        what = "several nn.Module classes" if found else "no nn.Module class that its text shows"
-        raise UsageError(f"{origin}: has {what}; say which with --class NAME (found: {listed})")
+        if found:
+            raise UsageError(f"{origin}: has several nn.Module classes; say which with --class NAME (found: {listed})")
+        functions = [node.name for node in tree.body if isinstance(node, Function) and not node.name.startswith("get_")]
+        those = f", or function=NAME for a function ({', '.join(functions[:4])})" if functions else ""
+        raise UsageError(f"{origin}: has no nn.Module class that its text shows; say which with --class NAME{those}")
     return found[0]
 
 
@@ -196,6 +199,12 @@ def _arguments(
     return _written(asked, default, signature, places_of(signature)[0 if function else 1 :], option)
 
 
+def _is_dict(argument: ast.expr) -> bool:
+    """A dictionary in braces, or as `dict(x=…)`."""
+    named = isinstance(argument, ast.Call) and isinstance(argument.func, ast.Name) and argument.func.id == "dict"
+    return isinstance(argument, ast.Dict) or (named and isinstance(argument, ast.Call) and not argument.args)
+
+
 def _written(asked: str, default: str, signature: Function | None, places: Sequence[str], option: str) -> str:
     """An expression as `get_inputs()` returns it: a list, with keywords in the places of the signature and its defaults between. Where a keyword
     has no such place, a pair of list and dictionary."""
@@ -209,7 +218,7 @@ def _written(asked: str, default: str, signature: Function | None, places: Seque
     if any(isinstance(node, ast.Name) and node.id == default for node in ast.walk(call)):
         raise UsageError(f"{option} {asked!r}: name {default} alone, or write a function of another name")
     arguments = list(call.args)
-    if len(arguments) == 1 and not call.keywords and isinstance(arguments[0], ast.Dict):
+    if len(arguments) == 1 and not call.keywords and _is_dict(arguments[0]):
         return ast.unparse(arguments[0])  # arguments by name, or the one argument, as get_inputs() would return it
     if len(arguments) == 1 and not call.keywords and isinstance(arguments[0], ast.List | ast.Tuple):
         arguments = list(arguments[0].elts)

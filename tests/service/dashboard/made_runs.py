@@ -70,7 +70,7 @@ def search(folder: Path, ended: bool = True, hostile: bool = False) -> Path:
                 f"{EPISODE}/start", EPISODE, EPISODE, HOSTILE if hostile else "decay", "scan", "x = 1", "cpu", 3, ("a_card",)
             )
         )
-        _kernel(journal, "draft1", None, "a = 1\nb = 2\n", verdict(point=1.1), author="builder 2")
+        _kernel(journal, "draft1", None, "a = 1\nb = 2\n", verdict(point=1.1), author="compiler 2")
         _kernel(journal, "s0p0", None, "a = 1\nb = 3\n", verdict(Outcome.SLOWER, 0.5))
         _kernel(journal, "s0p1", "s0p0", "a = 1\nb = 4\nc = 5\n", verdict(point=3.2))
         wrong = verdict(

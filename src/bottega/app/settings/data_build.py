@@ -36,8 +36,8 @@ class DataBuildSettings(CommandSettings):
     stage: Literal["teach", "judge", "examples", "all"] = "all"
     """What is done: kernels are written, judged, made into examples."""
 
-    teacher: str = "builder"
-    """Who writes: builder (the rule-based compiler); parts: of its kernels the last of each task, for training a small model; llm with a
+    teacher: str = "compiler"
+    """Who writes: compiler (rule-based); parts: of its kernels the last of each task, for training a small model; llm with a
     backbone; or module:Class for one of your own."""
     backbone: str = ""
     """The model of the llm teacher: local:PATH, server:MODEL@URL …"""

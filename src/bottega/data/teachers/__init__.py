@@ -9,7 +9,7 @@ TEACHERS = Plugins(
     "teachers",
     "teacher",
     {
-        "builder": "bottega.compiler.step_compiler:StepCompiler",
+        "compiler": "bottega.compiler.step_compiler:StepCompiler",
         "parts": "bottega.compiler.library_compiler:LibraryCompiler",
         "llm": "bottega.data.teachers.llm:LlmTeacher",
     },

@@ -13,7 +13,7 @@ from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_host import LOCAL, DeviceHost
 
-COMPILERS = {"builder": TeacherSpec("builder"), "parts": TeacherSpec("parts")}
+COMPILERS = {"compiler": TeacherSpec("compiler"), "parts": TeacherSpec("parts")}
 EPISODES = "episodes"
 
 
@@ -24,7 +24,7 @@ def compiler_pool_for(teacher: str, stage: JudgeStage) -> TeacherPool:
 
 def family_of(teacher: str) -> str:
     """Returns the program behind a teacher's name: the compiler is one, whether it writes all steps or the last."""
-    return "builder" if teacher in COMPILERS else teacher
+    return "compiler" if teacher in COMPILERS else teacher
 
 
 def teacher_pool_for(

@@ -29,7 +29,8 @@ class Opened:
 
 @dataclass(frozen=True)
 class ClaimCheck:
-    holds: bool
+    holds: bool | None
+    """None where it could not be told: the machine was too busy, or times spread too far."""
     words: str
 
 
@@ -66,6 +67,12 @@ def open_result(folder: Path) -> Opened:
 def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
     """Whether the claim holds: the same files, right, honest, faster, and on the same machine about as much as was said."""
     result, baseline = opened.result, opened.result.baselines[0] if opened.result.baselines else "eager"
+    claim, now = result.claim.get(baseline), verdict.speedup.get(baseline)
+    here = same_machine(result, verdict, device)
+    less = claim is not None and now is not None and here and now.high * SESSION_TOLERANCE < claim.low
+    if verdict.outcome is Outcome.AMBIGUOUS and not less and not opened.changed:
+        told = f"it could not be told now,{_measured(verdict, baseline)}"
+        return ClaimCheck(None, f"{told}; check it again when the machine is idle")
     if verdict.outcome is not Outcome.FASTER:
         return ClaimCheck(False, f"it is {verdict.outcome} now{_measured(verdict, baseline)}")
     if verdict.baseline not in ("", baseline):
@@ -75,13 +82,12 @@ def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
         )
     if opened.changed:
         return ClaimCheck(False, f"{'; '.join(opened.changed)}: what was claimed was claimed of other files")
-    claim, now = result.claim.get(baseline), verdict.speedup.get(baseline)
     if claim is None or now is None:
         return ClaimCheck(False, f"{FILE} claims nothing against {baseline}")
     claimed = f"{claim.point:.2f}× ({interval_text(claim.low, claim.high)}) was claimed"
-    if not same_machine(result, verdict, device):
+    if not here:
         return ClaimCheck(True, f"faster here too,{_measured(verdict, baseline)}; {claimed} on another machine")
-    if now.high * SESSION_TOLERANCE < claim.low:
+    if less:
         return ClaimCheck(False, f"faster, but surely less than {claimed}:{_measured(verdict, baseline)}")
     return ClaimCheck(True, f"{_measured(verdict, baseline).strip()}; {claimed}")
 

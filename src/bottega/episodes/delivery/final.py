@@ -166,6 +166,15 @@ def missed(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[R
         return f"A kernel surely beats {unfit.beats}, and cannot be handed over: {unfit.why}."
     if any(BUSY in retrial.why for retrial in settled.retrials):
         return f"{asked}. Others had the machine while it was timed: run it again when it is idle."
+    accepted = [attempt.node.verdict for attempt in attempts if attempt.node.verdict and attempt.node.verdict.outcome.accepted]
+    if accepted and all(verdict.outcome is Outcome.AMBIGUOUS for verdict in accepted):
+        right = "The one that is right" if len(accepted) == 1 else f"All {len(accepted)} that are right"
+        why = (
+            "others had the machine while they were timed"
+            if any(one.disturbed for one in accepted)
+            else "their times spread too far"
+        )
+        return f"{asked}. {right} could not be told from it: {why}. Run it again when the machine is idle."
     if settings.baseline == "eager" or not settled.retrials:
         return f"{asked}."
     return f"{asked}, and none that was judged again surely beats eager."

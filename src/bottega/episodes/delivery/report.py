@@ -76,7 +76,7 @@ def _headline(settled: FinalChoice, baseline: str) -> str:
     """What was found, and against what."""
     if settled.finding:
         return f"a kernel that beats {baseline}"
-    return f"no kernel beats {baseline}" + ("; one beats eager" if settled.beats_eager else "")
+    return f"no kernel is known to beat {baseline}" + ("; one beats eager" if settled.beats_eager else "")
 
 
 def _headlines(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[RunAttempt]) -> list[Paragraph]:

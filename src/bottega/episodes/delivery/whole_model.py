@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from bottega.core.arguments import Arguments
-from bottega.core.verdict import Speedup
+from bottega.core.verdict import Speedup, interval_text
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.statistics import decided, interval
@@ -144,7 +144,7 @@ def shared_copy(model: nn.Module) -> nn.Module:
 
 
 def told(speedup: Speedup) -> str:
-    return f"{speedup.point:.3f}× ({speedup.low:.3f} to {speedup.high:.3f})"
+    return f"{speedup.point:.3f}× ({interval_text(speedup.low, speedup.high, 3)})"
 
 
 def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
