@@ -35,6 +35,14 @@ def test_a_verdict_is_told_with_what_it_speaks_of_and_eager_beside_it() -> None:
     assert "judged again: s0  slower 0.80× (0.70 to 0.90) against compile" in final
 
 
+def test_an_answer_that_took_long_is_told_before_its_verdict() -> None:
+    progress = OptimizeProgress(BudgetCaps(), "eager")
+    turn = Turn("write", "", source="x = 1", output_tokens=700)
+    assert progress.on_event(Wrote("a", "e", "s0", None, 0, turn, 3.0)) == ""
+    assert "s1 was written in 95 s, 700 tokens" in progress.on_event(Wrote("b", "e", "s1", None, 0, turn, 95.0))
+    assert progress.on_event(Wrote("c", "e", "draft1", None, 0, turn, 95.0, author="compiler 2")) == ""
+
+
 def test_the_best_so_far_is_the_best_against_what_is_to_be_beaten() -> None:
     progress = OptimizeProgress(BudgetCaps(), "compile")
     fallen_back = Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.9, 2.1)}, baseline="eager")

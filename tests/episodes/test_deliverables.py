@@ -156,7 +156,8 @@ def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(
     text, page = markdown(told), html(told)
     assert sentence in text and sentence in page
     assert (
-        "no kernel is known to beat compile; one beats eager" in text and "no kernel is known to beat compile; one beats eager" in page
+        "no kernel is known to beat compile; one beats eager" in text
+        and "no kernel is known to beat compile; one beats eager" in page
     )
     assert "judged again in full it is slower: 0.80× (0.70 to 0.90) against compile; 3.00× (2.70 to 3.30) against eager" in page
     assert "module as it is" not in text + page

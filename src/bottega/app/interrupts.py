@@ -54,9 +54,10 @@ def stop_after_step(say: Callable[[str], None]) -> Iterator[list[bool]]:
 
     def handle() -> bool:
         if asked:
+            say("stopped at once; the same command with --resume goes on from the last checkpoint")
             raise KeyboardInterrupt
         asked.append(True)
-        say("stopping after this step; once more to stop at once")
+        say("stopping after this step, which may take minutes; once more to stop at once")
         return True
 
     with hearing_signals(handle):

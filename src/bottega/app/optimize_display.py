@@ -29,6 +29,8 @@ from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, clock, is_final, spr
 from bottega.episodes.budget import BudgetCaps
 
 SEARCHING = "searching"
+SLOW = 20.0
+"""Seconds of an answer from which it is told before its verdict: nothing else would be seen for long."""
 ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best so far"
 MEASURING = "settings of the best draft's knobs are measured"
 
@@ -95,6 +97,8 @@ class OptimizeProgress(RunProgress):
             self.waiting_for.add(event.node)
             if event.author:
                 self.authors[event.node] = event.author
+            elif event.seconds >= SLOW:
+                return f"     {event.node} was written in {event.seconds:.0f} s, {event.turn.output_tokens} tokens"
         if isinstance(event, Judged):
             return self._judged(event)
         if isinstance(event, Criticised):
