@@ -37,8 +37,15 @@ template <int64_t STEP> static inline void exchanged(vec* v) {
   for (int64_t i = 0; i < LANES; ++i)
     if (!(i & STEP)) {
       const vec a = v[i], b = v[i + STEP];
+#ifdef __clang__
+      for (int64_t j = 0; j < LANES; ++j) {
+        v[i][j] = j & STEP ? b[j - STEP] : a[j];
+        v[i + STEP][j] = j & STEP ? b[j] : a[j + STEP];
+      }
+#else
       v[i] = __builtin_shuffle(a, b, low);
       v[i + STEP] = __builtin_shuffle(a, b, high);
+#endif
     }
   if constexpr (STEP > 1) exchanged<STEP / 2>(v);
 }
