@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # for a process that runs a file of this folder alone
+
 from module_task import module_task as module
 
 QUICK = {
