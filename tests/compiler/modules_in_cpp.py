@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # for a process that runs a file of this folder alone
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for a process that runs a file of this folder alone
 
 from module_task import module_task as module
 
