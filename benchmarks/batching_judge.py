@@ -18,7 +18,7 @@ from typing import Any
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
-from bottega.core.verdict import Verdict
+from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.train.rollout import RlInputs, open_inputs
 from bottega.train.settings import Config
@@ -31,10 +31,15 @@ rounds, and winners again behind it, keeps one lucky timing from deciding."""
 
 
 class BatchingJudge:
-    def __init__(self, trusted: TrustedJudge) -> None:
-        self._trusted = trusted
+    """A task is with one worker at a time, in which it is open: kernels that come while others of it are judged are the next batch."""
+
+    def __init__(self, trusted: TrustedJudge, keeps: bool = False) -> None:
+        """`keeps`: a text that comes again, in a later step perhaps, gets the verdict that it had. For where nothing is timed."""
+        self._trusted, self._keeps = trusted, keeps
         self._pool = ThreadPoolExecutor(trusted.workers)
         self._waiting: dict[str, list[tuple[Candidate, asyncio.Future[Verdict]]]] = {}
+        self._at_work: dict[str, asyncio.Task[None]] = {}
+        self._kept: dict[tuple[str, str], Verdict] = {}
         self._known: dict[tuple[str, str], Verdict] = {}
         self._served: Counter[tuple[str, str]] = Counter()
         self._locks: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
@@ -51,14 +56,21 @@ class BatchingJudge:
             return self._known[key]
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Verdict] = loop.create_future()
-        batch = self._waiting.setdefault(task.id, [])
-        batch.append((candidate, future))
-        if len(batch) == 1:
-            await asyncio.sleep(GATHERED)
-            await self._judge_batch(task, self._waiting.pop(task.id))
+        if (task.id, candidate.id) in self._kept:
+            return self._kept[task.id, candidate.id]
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(task.id, []).append((candidate, future))
+        if task.id not in self._at_work:
+            self._at_work[task.id] = asyncio.ensure_future(self._judge_waiting(task))
         return await future
+
+    async def _judge_waiting(self, task: Task) -> None:
+        try:
+            await asyncio.sleep(GATHERED)
+            while batch := self._waiting.pop(task.id, None):
+                await self._judge_batch(task, batch)
+        finally:
+            del self._at_work[task.id]
 
     async def _judge_batch(self, task: Task, batch: list[tuple[Candidate, asyncio.Future[Verdict]]]) -> None:
         distinct = {candidate.id: candidate for candidate, _ in batch}
@@ -74,6 +86,8 @@ class BatchingJudge:
             verdicts, problems = {}, [f"{type(error).__name__}: {error}"]
         for candidate, future in batch:
             verdict = verdicts.get(candidate.id)
+            if self._keeps and verdict is not None and verdict.outcome is not Outcome.INVALID_TASK:
+                self._kept[task.id, candidate.id] = verdict
             if future.done():
                 continue
             if verdict is not None:
@@ -88,4 +102,4 @@ def trusted_inputs(config: Config, timed: bool = True) -> Iterator[RlInputs]:
     with open_inputs(config) as given:
         workers = config.rollout.judge_workers if isinstance(config.rollout.judge_workers, int) else 4
         with TrustedJudge(given.judge_device, workers=workers, timeout=config.rollout.timeout, timed=timed) as trusted:
-            yield replace(given, judge=BatchingJudge(trusted))  # type: ignore[arg-type]
+            yield replace(given, judge=BatchingJudge(trusted, keeps=not timed), timed=timed)  # type: ignore[arg-type]

@@ -52,6 +52,40 @@ def test_one_go_for_each_task_and_each_text_once() -> None:
         raise found[4]
 
 
+def test_what_comes_while_its_task_is_judged_is_one_more_go() -> None:
+    class Slow(Trusted):
+        at_work: list[str] = []
+
+        def judge_many(self, task: Task, candidates: list[Candidate], on_problem: Any) -> list[Verdict | None]:
+            assert task.name not in self.at_work
+            self.at_work.append(task.name)
+            time.sleep(0.5)
+            self.at_work.remove(task.name)
+            return super().judge_many(task, candidates, on_problem)
+
+    trusted, task = Slow(), Task("value = 1\n", "one")
+    judge = BatchingJudge(trusted)  # type: ignore[arg-type]
+
+    async def asked(text: str, after: float) -> Verdict:
+        await asyncio.sleep(after)
+        return await judge.judge_async(task, Candidate(text, "triton"))
+
+    async def run() -> list[Verdict]:
+        return await asyncio.gather(asked("a", 0), asked("b", 0.4), asked("c", 0.5))
+
+    assert [one.candidate_id for one in asyncio.run(run())] == [Candidate(text, "triton").id for text in "abc"]
+    assert trusted.asked == [("one", ["a"]), ("one", ["b", "c"])]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_text_of_an_earlier_step_is_judged_again_only_where_it_is_timed(keeps: bool) -> None:
+    trusted, task = Trusted(), Task("value = 1\n", "one")
+    judge = BatchingJudge(trusted, keeps)  # type: ignore[arg-type]
+    for _ in range(2):
+        asyncio.run(judge.judge_async(task, Candidate("a", "triton")))
+    assert trusted.asked == [("one", ["a"])] * (1 if keeps else 2)
+
+
 def test_the_gate_shares_a_verdict_a_few_times_and_confirms_anew() -> None:
     class Counting(Trusted):
         calls = 0

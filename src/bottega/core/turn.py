@@ -6,7 +6,7 @@ Tokens and log-probs are logged call by call; training rows are built from them 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bottega.core.verdict import Verdict
@@ -51,7 +51,9 @@ class Turn:
         return self.tools is None or self.verdict is not None
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
+        # Not `asdict`: it copies token by token, and a step of RL logs a hundred thousand of them.
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**data, "verdict": None if self.verdict is None else self.verdict.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Turn:

@@ -66,6 +66,8 @@ class EpisodeContext:
     measuring: CandidateMeasure | None = None
     """Where knobs are tuned; None leaves it to the judge."""
     knob_memory: KnobMemory = field(default_factory=KnobMemory)
+    _tracing: dict[str, asyncio.Future[CallGraph | None]] = field(default_factory=dict)
+    """By source, while it is under way: all rollouts of a task begin at once, and ask for the same."""
 
     def __post_init__(self) -> None:
         self.phases = self.shared or share_device(self.client)
@@ -79,7 +81,14 @@ class EpisodeContext:
 
     async def callgraph(self, task: Task, role: Role) -> CallGraph | None:
         """What the task calls, with shapes, where the role's prompt has a place for it."""
-        return await asyncio.to_thread(shared_tracer().trace, task) if self.prompts.shows(role, "callgraph") else None
+        if not self.prompts.shows(role, "callgraph"):
+            return None
+        tracing = self._tracing.get(task.source)
+        if tracing is None:
+            tracing = asyncio.ensure_future(asyncio.to_thread(shared_tracer().trace, task))
+            self._tracing[task.source] = tracing
+            tracing.add_done_callback(lambda _: self._tracing.pop(task.source, None))
+        return await asyncio.shield(tracing)  # who gives up does not end it for the others
 
     async def once(self, key: str, kind: type[Kind], make: Callable[[], Awaitable[Kind]]) -> Kind:
         """The event with this key, made now or from the log. What a turn from the log took counts, so that a resumed run keeps to its budget."""

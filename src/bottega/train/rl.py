@@ -205,7 +205,9 @@ class RlRun:
 
     def _turns(self) -> Phases:
         """Who waits for whom where a device is shared. With rollouts ahead kernels are judged while the model learns, which may be where it does not
-        draw: its answers come from servers, or another rank learns there."""
+        draw: its answers come from servers, or another rank learns there. Where nothing is timed nobody waits."""
+        if not self.inputs.timed:
+            return Phases()
         host, judged = self.inputs.host, device_name(self.inputs.judge_device)
         phases = share_device(TokenClient(self.backbone), host)
         learns = devices_here(self.learner.policy.device)

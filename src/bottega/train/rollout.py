@@ -52,6 +52,8 @@ class RlInputs:
     fingerprint: dict[str, Any]
     host: DeviceHost = LOCAL
     """Where the judge is."""
+    timed: bool = True
+    """Whether the judge times kernels. If it does not, nothing on the device disturbs it, and answers are drawn meanwhile."""
     problems: tuple[str, ...] = ()
     """Tasks that cannot be used, one line each."""
     validation: tuple[Task, ...] = ()
