@@ -2,12 +2,15 @@
 answers, on more of the cold start's own rows (`longer`), and on the compiler's answers to the same tasks (`compiler`; RL never sees them), each for
 as many seconds; then all of them on tasks of kinds that nobody was taught.
 
-Of the tasks for which `repair.py draw` drew samples those are kept of which a tenth to nine tenths are right (`select`); while it learns, those that
-leave that band give way (`rollout.band`). A step is one turn of 16 tasks and replaces none: all of its answers are drawn, and then judged,
-together. Stages, because a GPU may be lent for minutes: every arm stops at its time with a checkpoint, and the same call goes on. `pack` and
-`unpack` carry an arm to another machine in files of 15 MB.
+Tasks are kept of which a tenth to nine tenths of the samples are right (`select`): by the judge, after `repair.py draw`, or, in seconds and without
+one, by what is the compiler's answer to the letter (`draw`, `select --by-answer`). While it learns, those that leave that band give way
+(`rollout.band`). A step is one turn of 16 tasks and replaces none. A right answer earns 0.3 and a wrong one nothing where nothing is timed: to leave
+matrix products to the library is right, so coverage neither pays (`reward.name=kevin`) nor drops an answer (`rejection.coverage.on`). All weights are
+trained: in a few dozen updates an adapter hardly moves. Stages, because a GPU may be lent for minutes: every arm stops at its time with a checkpoint,
+and the same call goes on. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
 
-    PYTHONPATH=src python3 benchmarks/edge_rl.py select edge
+    PYTHONPATH=src python3 benchmarks/edge_rl.py draw edge --skip 1000 --limit 800
+    PYTHONPATH=src python3 benchmarks/edge_rl.py select edge --by-answer
     PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge rl --seconds 500 --trusted --untimed
     PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge shuffled --seconds 500 --trusted --untimed
     PYTHONPATH=src python3 benchmarks/edge_rl.py arm edge longer --seconds 500
@@ -34,7 +37,7 @@ import numpy as np
 import torch
 import typer
 from batching_judge import trusted_inputs
-from choice_distil import write_rows
+from choice_distil import code_of, write_rows
 from choice_sweep import rows_of
 from edge_data import (
     Asked,
@@ -53,7 +56,7 @@ from edge_data import (
     wholly_judged,
 )
 from figure import Device, Workers
-from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds
+from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds, Skip
 
 from bottega.bench.bootstrap import Draws
 from bottega.core.event import Measured
@@ -75,20 +78,25 @@ ARMS: dict[str, tuple[str, ...]] = {
     "ppo": ("advantage.name=gae", "stages.critic=2", "critic.lr=2e-4"),
     "two-turns": ("rollout.turns=2", "rollout.tasks=8"),
     "joint": (
-        "rollout.turns=2", "rollout.tasks=8", "ablations.skills=true", "rollout.schemes=1", "rollout.samples=8", "rollout.summaries=2",
+        "rollout.turns=2", "rollout.tasks=8", "ablations.skills=true", "rollout.schemes=1", "rollout.samples=4", "rollout.summaries=2",
         "skills.library=starter", "skills.proofs=1", "skills.rounds=8", "skills.siblings=2",
     ),
 }  # fmt: skip
 SFT = {"compiler": KEPT, "longer": COLD}
 """Fine-tuning, by the name of its rows."""
 RL_SETTINGS = (
-    "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "rollout.tasks=16", "rollout.schemes=0", "rollout.samples=16", "rollout.turns=1",
-    "rollout.replaced=0", "rollout.summaries=0", "rollout.temperature=1.0", "rollout.max_tokens=1024", "rollout.style=terse", "rollout.timeout=20",
-    "rollout.band=[0.1, 0.9]", "reward.name=davinci", "reward.cap=1.5", "reward.gamma=0.4", "ablations.skills=false", "optimiser.lr=2e-4",
-    "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16", "log.tensorboard=false",
+    "data.steps=1000", "data.pack_tokens=16384", "rollout.tasks=16", "rollout.schemes=0", "rollout.samples=8", "rollout.turns=1",
+    "rollout.replaced=0", "rollout.summaries=0", "rollout.temperature=1.0", "rollout.max_tokens=1536", "rollout.style=terse", "rollout.timeout=20",
+    "rollout.band=[0.1, 0.9]", "rollout.updates=2", "reward.name=kevin", "reward.cap=1.5", "reward.gamma=0.4", "advantage.name=grpo",
+    "rejection.coverage.on=false", "rejection.mismatch.low=0.9", "rejection.mismatch.high=1.1", "ablations.skills=false", "optimiser.lr=2e-5",
+    "optimiser.weight_decay=0", "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16",
+    "log.tensorboard=false",
 )  # fmt: skip
 PIECE = 15_000_000
-FIGURES = ("correct", "reward", "entropy", "rows", "seconds/rollout", "seconds/training", "seconds/step")
+FIGURES = (
+    "correct", "reward", "write/advantage_zero", "entropy", "gradient", "clipped_share", "mismatch", "dropped/mismatch", "junk", "cut", "unjudged",
+    "tokens/answer", "rows", "seconds/rollout", "seconds/training", "seconds/step", "busy/generator", "busy/judge",
+)  # fmt: skip
 """Of a step, that are told."""
 Inputs = Callable[[Config], AbstractContextManager[RlInputs]]
 
@@ -97,12 +105,37 @@ Arm = Annotated[str, typer.Argument(help=", ".join((*ARMS, *SFT)))]
 
 
 @app.command()
-def select(folder: Folder, round: Round = 1) -> None:
-    """Keep those tasks of which `repair.py draw` found some samples right and some wrong, as files that `data.tasks` takes."""
+def draw(
+    folder: Folder,
+    round: Round = 1,
+    device: Device = "cuda",
+    limit: Limit = 800,
+    skip: Skip = 1000,
+    samples: Annotated[int, typer.Option(min=1, help="Of each task.")] = 6,
+    tokens: Tokens = LONGEST_ANSWER,
+    processes: Processes = 12,
+) -> None:
+    """Answers of the cold start to tasks that it was not taught, for `select --by-answer`: nobody judges them."""
+    tasks = split_of(folder, False, limit, skip)
+    asked = [Asked(row, row["prompt"], 1.0, 1000 * round + number) for row in tasks for number in range(samples)]
+    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
+        write_rows(folder / f"draws-{round}.jsonl", answered(f"local:{folder / COLD / 'model'}", device, asked, tokens, pool))
+
+
+@app.command()
+def select(
+    folder: Folder,
+    round: Round = 1,
+    by_answer: Annotated[
+        bool, typer.Option("--by-answer", help="Right is what says the same as the compiler's answer; no verdict is asked for.")
+    ] = False,
+) -> None:
+    """Keep those tasks of which some samples are right and some wrong, as files that `data.tasks` takes."""
     by_task, verdicts = {row["task"]: row for row in split_of(folder, False)}, known_verdicts(folder)
     shares: dict[str, list[bool]] = {}
     for row in rows_of(folder / f"draws-{round}.jsonl"):
-        if (right := is_right(row, verdicts)) is not None:
+        same = code_of(row["text"]) == code_of(by_task[row["task"]]["answer"])
+        if (right := same if by_answer else is_right(row, verdicts)) is not None:
             shares.setdefault(row["task"], []).append(right)
     kept = [task for task, found in shares.items() if BAND[0] <= sum(found) / len(found) <= BAND[1]]
     (folder / KEPT).mkdir(exist_ok=True)
@@ -208,6 +241,7 @@ def answer(
     tokens: Tokens = LONGEST_ANSWER,
     processes: Processes = 12,
     isolated: Annotated[bool, typer.Option("--isolated", help="Judge the greedy answers again, with isolation.")] = False,
+    unjudged: Annotated[bool, typer.Option("--unjudged", help="Draw them only: a later call judges all arms together.")] = False,
 ) -> None:
     """Answer the tasks that are set aside, and have all arms' answers to a task judged together."""
     tasks = split_of(folder, True, limit)
@@ -218,6 +252,8 @@ def answer(
             if not path.exists():
                 found = answered(f"local:{folder / name / 'model'}", device, asked, tokens, pool)
                 write_rows(path, [{**row, "sample": one.seed} for row, one in zip(found, asked)])
+    if unjudged:
+        return
     chosen = [row for path in paths.values() for row in rows_of(path) if not isolated or not row["sample"]]
     judge_answers(folder, chosen, {row["task"]: row for row in tasks}, device, workers, seconds, isolated)
     print("\n".join(table(_judged(folder, isolated))))

@@ -183,7 +183,8 @@ def test_settings_of_every_arm_can_be_read() -> None:
     for name, own in edge_rl.ARMS.items():
         config = edge_rl.read_config("rl", "one-gpu", None, [*edge_rl.RL_SETTINGS, *own])
         assert config.rollout.band == edge_rl.BAND, name
-        assert config.rollout.samples * (config.rollout.schemes + 1) == 16, name
+        assert config.rollout.samples * (config.rollout.schemes + 1) == 8, name
+        assert not config.rejection.coverage.on and config.model.lora is None, name
 
 
 @pytest.mark.rotates
@@ -219,3 +220,9 @@ def test_evaluating_and_selecting_go_from_tasks_to_tables(
     edge_rl.select(tmp_path)
     assert "of 3 tasks 1 are kept; 0 were always right, 2 never" in capsys.readouterr().out
     assert len(list((tmp_path / edge_rl.KEPT).iterdir())) == 1
+    for row in rows:
+        row["answer"] = "good  \n# as the compiler has it"
+    (tmp_path / edge_data.TASKS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    edge_rl.draw(tmp_path, processes=1, skip=0, samples=2)
+    edge_rl.select(tmp_path, by_answer=True)
+    assert "of 3 tasks 1 are kept; 0 were always right, 2 never" in capsys.readouterr().out
