@@ -241,7 +241,9 @@ def answer(
     tokens: Tokens = LONGEST_ANSWER,
     processes: Processes = 12,
     isolated: Annotated[bool, typer.Option("--isolated", help="Judge the greedy answers again, with isolation.")] = False,
-    unjudged: Annotated[bool, typer.Option("--unjudged", help="Draw them only: a later call judges all arms together.")] = False,
+    unjudged: Annotated[
+        bool, typer.Option("--unjudged", help="Draw them only: a later call judges all arms together.")
+    ] = False,
 ) -> None:
     """Answer the tasks that are set aside, and have all arms' answers to a task judged together."""
     tasks = split_of(folder, True, limit)

@@ -109,9 +109,9 @@ def test_an_update_takes_turns_with_kernels_on_any_gpu_that_learns(monkeypatch: 
     monkeypatch.setattr(ranks, "launched", lambda: True)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
 
-    def turns(judged: str, staleness: int = 1) -> Phases:
+    def turns(judged: str, staleness: int = 1, timed: bool = True) -> Phases:
         run = SimpleNamespace(
-            inputs=SimpleNamespace(host=LOCAL, judge_device=judged), backbone=None,
+            inputs=SimpleNamespace(host=LOCAL, judge_device=judged, timed=timed), backbone=None,
             learner=SimpleNamespace(policy=SimpleNamespace(device=SimpleNamespace(type="cuda", index=0))),
             config=SimpleNamespace(rollout=SimpleNamespace(staleness=staleness)),
         )  # fmt: skip
@@ -120,3 +120,5 @@ def test_an_update_takes_turns_with_kernels_on_any_gpu_that_learns(monkeypatch: 
     assert turns("cuda:1").device == "cuda:1"
     assert turns("cuda:1").generating().phases is None and turns("cuda:1").learning().phases is not None
     assert {turns("cuda").device, turns("cuda:8").device, turns("cpu").device, turns("cuda:1", 0).device} == {"cuda:0"}
+    untimed = turns("cuda", 0, timed=False)  # nothing is disturbed, so nobody waits
+    assert untimed.generating().phases is None and untimed.judging("cuda").phases is None
