@@ -145,16 +145,21 @@ class Asked:
 
 def answered(spec: str, device: str, asked: Sequence[Asked], tokens: int, pool: ProcessPoolExecutor) -> list[Row]:
     """For each prompt the task, the text and the kernel that is read from it, empty where none can be read."""
-    begun = time.monotonic()
-    texts = asyncio.run(_texts(spec, device, asked, tokens))
-    drawn = time.monotonic()
+    texts, begun = drawn_texts(spec, device, asked, tokens), time.monotonic()
     found = list(pool.map(_read, texts, [one.row["source"] for one in asked], chunksize=8))
     made = [
         {"task": one.row["task"], "text": text, "source": source, "fault": fault}
         for one, text, (source, fault) in zip(asked, texts, found)
     ]
-    log(f"{len(made)} answers of {spec} in {drawn - begun:.0f} s, read in {time.monotonic() - drawn:.0f} s")
+    log(f"read in {time.monotonic() - begun:.0f} s")
     return made
+
+
+def drawn_texts(spec: str, device: str, asked: Sequence[Asked], tokens: int) -> list[str]:
+    begun = time.monotonic()
+    found = asyncio.run(_texts(spec, device, asked, tokens))
+    log(f"{len(found)} answers of {spec} in {time.monotonic() - begun:.0f} s")
+    return found
 
 
 async def _texts(spec: str, device: str, asked: Sequence[Asked], tokens: int) -> list[str]:

@@ -47,6 +47,7 @@ from edge_data import (
     answered,
     chat_row,
     difference,
+    drawn_texts,
     is_right,
     judge_answers,
     known_verdicts,
@@ -113,13 +114,12 @@ def draw(
     skip: Skip = 1000,
     samples: Annotated[int, typer.Option(min=1, help="Of each task.")] = 6,
     tokens: Tokens = LONGEST_ANSWER,
-    processes: Processes = 12,
 ) -> None:
-    """Answers of the cold start to tasks that it was not taught, for `select --by-answer`: nobody judges them."""
+    """Answers of the cold start to tasks that it was not taught, for `select --by-answer`: nobody reads or judges them."""
     tasks = split_of(folder, False, limit, skip)
     asked = [Asked(row, row["prompt"], 1.0, 1000 * round + number) for row in tasks for number in range(samples)]
-    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
-        write_rows(folder / f"draws-{round}.jsonl", answered(f"local:{folder / COLD / 'model'}", device, asked, tokens, pool))
+    texts = drawn_texts(f"local:{folder / COLD / 'model'}", device, asked, tokens)
+    write_rows(folder / f"draws-{round}.jsonl", [{"task": one.row["task"], "text": text} for one, text in zip(asked, texts)])
 
 
 @app.command()
