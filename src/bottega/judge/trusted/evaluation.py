@@ -88,7 +88,7 @@ class TrustedEvaluation:
             "class_name": "ModelNew",
             "initial": reference.initial_pickle,
             "seed": reference.seed,
-            "state": reference.state_bytes("loaded"),
+            "state": task.parameters,
             "by_order": bool(reference.guessable),
             "training": task.settings.training,
         }

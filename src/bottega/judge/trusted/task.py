@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 
@@ -110,6 +110,11 @@ class TrustedTask:
     @property
     def eager(self) -> InProcessRunner:
         return self.baselines["eager"]
+
+    @cached_property
+    def parameters(self) -> bytes:
+        """What every candidate is given to load."""
+        return self.reference.state_bytes("loaded")
 
     def open(self) -> None:
         """The reference's first calls, on the device."""
