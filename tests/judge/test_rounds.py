@@ -136,6 +136,15 @@ def test_what_others_take_from_the_baseline_on_a_gpu_earns_nothing(
         assert (row["speedup"][1] > 1) is faster and ("beside" in row) is not faster
 
 
+def test_a_host_that_is_slow_to_launch_the_baseline_is_nobodys_fault_and_earns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = TimedPair(4 * MILLISECOND, 3 * MILLISECOND, 3 * MILLISECOND, 2 * MILLISECOND, held=MILLISECOND)
+    slow = replace(one, baseline_enqueued=2 * MILLISECOND)
+    found, _ = evaluated(monkeypatch, Rounds(pairs={"eager": [slow] * 12}), alone_ms=1.0)
+    assert found["violations"] == [] and found["timing"]["eager"]["speedup"][1] < 1
+    found, _ = evaluated(monkeypatch, *[Rounds(pairs={"eager": [one] * 12})] * 3, alone_ms=1.0)
+    assert [name for name, _ in found["violations"]] == ["baseline_disturbed"]
+
+
 class Baseline:
     """Takes so long, or fails."""
 

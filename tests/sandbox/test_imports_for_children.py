@@ -71,6 +71,16 @@ def test_a_server_that_is_lost_over_an_import_is_started_again_and_does_not_try_
     assert found(server) == (["quiet_library", "says_who"], True)
 
 
+def test_a_package_that_no_fork_can_have_is_tried_once_and_the_user_is_told(
+    server: ForkServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        server.import_for_children(["threaded_library", "quiet_library"])
+    told = capfd.readouterr().err
+    assert told.count("threaded_library") == 1 and "it leaves a thread" in told
+    assert found(server)[1], "another package is imported all the same"
+
+
 def test_only_packages_that_take_long_are_imported_for_all() -> None:
     source = "import os, torchvision.ops\nfrom transformers.models.llama import modeling_llama\nfrom .transformers import x\nimport transformers2\n"
     assert libraries_of(source) == ["torchvision.ops", "transformers.models.llama"]

@@ -45,6 +45,8 @@ class CallRecord:
     avoidable_ns: int = 0
     """What the worker did by itself between the message that started the call and the one that it has returned, as it says: reading and writing
     them, which a worker that hostile code has replaced need not do; 0 on a GPU, which is held meanwhile."""
+    enqueued_ns: int = 0
+    """How long the host took to launch the call's work on a GPU, as the worker says: what is longer than the hold shows on every clock."""
     unseen_ns: int = 0
     """From the worker's last message until its supervisor began to count what it still ran; part of the delivery. 0 on a GPU."""
     ahead_ns: int = 0

@@ -19,6 +19,9 @@ class CallTimer(Protocol):
     def worked(self) -> int:
         """For how many of them this thread was on a core; 0 where a device does the work."""
 
+    def enqueued(self) -> int:
+        """How long the host took to launch all of the call's work; 0 where no device does it."""
+
     def outside(self, begun: int, ended: int) -> int:
         """Nanoseconds from `begun` to `ended` that are not between start and stop; 0 where the device is held meanwhile."""
 
@@ -38,6 +41,9 @@ class HostTimer:
     def worked(self) -> int:
         return self.rested - self.working
 
+    def enqueued(self) -> int:
+        return 0
+
     def outside(self, begun: int, ended: int) -> int:
         return max(0, ended - begun - self.elapsed())
 
@@ -54,8 +60,10 @@ class DeviceTimer:
         # device; one that follows a kernel is stamped when kernels may run.
         torch.cuda._sleep(1)
         self.begun.record()
+        self.launching = time.perf_counter_ns()
 
     def stop(self) -> None:
+        self.launched = time.perf_counter_ns()
         self.ended.record()
 
     def elapsed(self) -> int:
@@ -63,6 +71,9 @@ class DeviceTimer:
 
     def worked(self) -> int:
         return 0
+
+    def enqueued(self) -> int:
+        return self.launched - self.launching
 
     def outside(self, begun: int, ended: int) -> int:
         return 0

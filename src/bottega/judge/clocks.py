@@ -83,6 +83,8 @@ class TimedPair:
     """How many a call may use; 0 on a GPU."""
     baseline_late: int = 0
     """For how long a GPU did something else while the baseline was being stopped, which leaves nothing behind: others' work. 0 on a CPU."""
+    baseline_enqueued: int = 0
+    """How long the host took to launch the baseline's work on a GPU."""
     baseline_core: int = 0
     """`CallRecord.core_ns` of the baseline."""
     candidate_core: int = 0

@@ -11,7 +11,10 @@ import torch
 
 from bottega.judge.nvml import gpu_conditions
 
-CALL_HOLD_SECONDS = 0.001
+CALL_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 0.001, 0.004
+LAUNCHES_HIDDEN = 3.0
+"""A hold lasts so many times as long as the host needs to launch the reference's work, between these two: a decoder layer of forty small kernels
+takes a millisecond, and on a busy machine twice that."""
 NOMINAL_CYCLES = 2_000_000
 """About as long on recent GPUs, and longer on slow ones: never less, because a hold that is too short does not hide a slow launch."""
 DELIVERY_HOLD_NS = 500_000
@@ -49,12 +52,13 @@ class DeviceControl:
         self.hold_ns = 0
         """How long a hold lasts; 0 on a CPU, which is not held, and before it is known."""
 
-    def calibrate(self) -> None:
-        """Find out how fast the device counts. Only with the device alone: what others do meanwhile would make every hold too short, and
-        then a slow launch counts that should be hidden."""
+    def calibrate(self, enqueued_ns: int) -> None:
+        """Find out how fast the device counts, and hold it long enough for a host that takes so long to launch the reference's work. Only with the
+        device alone: what others do meanwhile would make every hold too short, and then a slow launch counts that should be hidden."""
         if self.device != "cpu":
             rate = _cycles_per_second()
-            self._hold_cycles = max(NOMINAL_CYCLES, int(CALL_HOLD_SECONDS * rate))
+            seconds = min(max(CALL_HOLD_SECONDS, LAUNCHES_HIDDEN * enqueued_ns / 1e9), LONGEST_HOLD_SECONDS)
+            self._hold_cycles = max(NOMINAL_CYCLES, int(seconds * rate))
             self.hold_ns = int(1e9 * self._hold_cycles / rate)
 
     def synchronize(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bottega import __version__
 
-JUDGE_VERSION = "19"
+JUDGE_VERSION = "20"
 """Raised whenever the same candidate could get another verdict than before."""
 
 

@@ -157,6 +157,7 @@ def run_rounds(
                 candidate_others=mine.others_ns,
                 cores=cores,
                 baseline_late=theirs.late_ns,
+                baseline_enqueued=theirs.enqueued_ns,
                 baseline_core=theirs.core_ns(cores),
                 candidate_core=mine.core_ns(cores),
                 crowd=beside,

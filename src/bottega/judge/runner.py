@@ -174,8 +174,9 @@ class Runner(InspectedWorker):
         poison.restore()
         late = canary.changed()
         try:
-            inner, worked, avoidable = (int(done.get(name, 0)) for name in ("ns", "worked", "avoidable"))
-            if not all(0 <= each < LONGEST_CALL_NS for each in (inner, worked, avoidable)):
+            claimed = [int(done.get(name, 0)) for name in ("ns", "worked", "avoidable", "enqueued")]
+            inner, worked, avoidable, enqueued = claimed
+            if not all(0 <= each < LONGEST_CALL_NS for each in claimed):
                 raise ValueError("a time that cannot be")
             output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
             skeleton = done["outputs"]
@@ -212,6 +213,7 @@ class Runner(InspectedWorker):
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
             avoidable_ns=avoidable,
+            enqueued_ns=enqueued,
             late_ns=late_ns,
             held_ns=options.call_hold_ns,
             input_specs=specs,

@@ -32,6 +32,8 @@ DISTURBED, DISTURBED_MS = 1.5, 0.05
 """A baseline that takes longer than so many times its time without the candidate was disturbed."""
 DISTURBED_BY_OTHERS, OTHERS_NS = 1.05, 100_000
 """The same where others were seen on the GPU: for so many nanoseconds while the baseline, which leaves nothing behind, was being stopped."""
+WOKEN = 0.8
+"""Of a hold, what is left for launches when the worker has woken up."""
 MOST_TIMINGS = 3
 """As long as others are seen on the device, whose task is being opened or whose candidate is built: such rounds tell little."""
 CALLS_WITHOUT_CANDIDATE = 7
@@ -225,7 +227,7 @@ class TimingStage:
         if self.run.context.device != "cpu" and alone_ms and eager:
             slowdown = eager["baseline_ms"] / alone_ms
             for name, pairs in rounds.pairs.items():
-                if others_worked(pairs):
+                if others_worked(pairs) or launches_show(pairs):
                     row = found["timing"][name]
                     discount_slowdown(row, row["baseline_ms"] / slowdown, DISTURBED_BY_OTHERS)
 
@@ -261,6 +263,8 @@ class TimingStage:
         busy = left_behind(rounds)
         found = [["work_after_return", busy]] if busy else []
         pairs, alone_ms = rounds.pairs.get("eager"), self.run.context.profile.alone_ms
+        if pairs and launches_show(pairs):
+            return found  # its time is the host's, which a busy machine slows; the speedup is scaled down by that
         eager_ms = combine(pairs, self.run.settings.floor).baseline_ms if pairs else 0.0
         if alone_ms and eager_ms > DISTURBED * alone_ms + DISTURBED_MS:
             text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
@@ -272,6 +276,11 @@ def others_worked(pairs: Sequence[TimedPair]) -> bool:
     """Whether somebody else used the GPU right after the trusted baseline's calls, in most rounds, and so perhaps in them: a candidate that is being
     built has the device too, and may be of one mind with the one that is timed."""
     return median(pair.baseline_late for pair in pairs) > OTHERS_NS
+
+
+def launches_show(pairs: Sequence[TimedPair]) -> bool:
+    """Whether the host took longer to launch the trusted baseline's work than the device was held for it, in most rounds."""
+    return median(pair.baseline_enqueued - WOKEN * pair.held for pair in pairs) > 0
 
 
 def discount_slowdown(row: dict[str, Any], alone_ms: float, most: float = DISTURBED) -> None:

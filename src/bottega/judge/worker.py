@@ -159,7 +159,7 @@ class Worker(ModuleHost):
             early.read_again()
             report = self._deliver(parts, told["deliver"], told["strides"], nonce)
             report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
-            report["avoidable"] = avoidable
+            report |= {"avoidable": avoidable, "enqueued": clock.enqueued()}
             if self.device != "cpu":
                 report["overlaps"] = _share_memory(parts[1])  # on a CPU the controller knows their places
             report["unjoined"] = not report["aliases"] and early.changed()  # an alias of the inputs was poisoned with them

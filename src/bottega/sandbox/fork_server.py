@@ -33,8 +33,14 @@ __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
-_IMPORT_PATIENCE_S = 6 * IMPORT_SECONDS
+_IMPORT_PATIENCE_S = 3 * IMPORT_SECONDS
 """What has been imported in a fork within its time is imported once more."""
+_WITHOUT_THREADS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's, which comes with pandas and scikit-learn
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # whether there is a GPU is asked without its driver
+}
+"""These libraries would start threads, or a GPU's driver, when they are imported."""
 
 
 class ForkServer:
@@ -143,26 +149,40 @@ class ForkServer:
 
     def import_for_children(self, names: Sequence[str]) -> None:
         """Have modules imported before anything else is spawned, so that not every child has to. What cannot be imported, or not without threads or a
-        device, is left to the children. Returns when it is done: who spawns meanwhile waits for the lock, and a sandbox's time limit does not run."""
-        if not names:
-            return
-        self.start()
-        with self._lock:
-            fresh = [name for name in names if name not in self._imported | self._left_alone]
-            packet = json.dumps(fresh).encode()
-            if not fresh or len(packet) > LARGEST_PACKET or self._requests is None:
-                return
-            answer = b""
-            with contextlib.suppress(OSError):
-                self._requests.send(packet, socket.MSG_NOSIGNAL)
-                poll = select.poll()
-                poll.register(self._requests, select.POLLIN)
-                answer = self._requests.recv(LARGEST_PACKET) if poll.poll(_IMPORT_PATIENCE_S * 1000) else b""
-            if answer:
-                self._imported.update(fresh)
-            else:  # who spawns next starts it again
-                self._left_alone.update(fresh)
-                self._stop_process()
+        device, is left to the children, with its whole package. Returns when it is done: who spawns meanwhile waits for the lock, and a sandbox's
+        time limit does not run."""
+        packages: dict[str, list[str]] = {}
+        for name in names:
+            packages.setdefault(name.partition(".")[0], []).append(name)
+        for package, wanted in packages.items():
+            self.start()
+            with self._lock:
+                fresh = [name for name in wanted if name not in self._imported]
+                if fresh and package not in self._left_alone and (why := self._import(fresh)):
+                    self._left_alone.add(package)
+                    print(
+                        f"bottega: each process imports {package} by itself, which takes seconds: {why}",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+
+    def _import(self, names: list[str]) -> str:
+        """Why it could not be; empty where it is done."""
+        packet = json.dumps(names).encode()
+        if len(packet) > LARGEST_PACKET or self._requests is None:
+            return "too many modules"
+        answer = b""
+        with contextlib.suppress(OSError):
+            self._requests.send(packet, socket.MSG_NOSIGNAL)
+            poll = select.poll()
+            poll.register(self._requests, select.POLLIN)
+            answer = self._requests.recv(2 * LARGEST_PACKET) if poll.poll(_IMPORT_PATIENCE_S * 1000) else b""
+        if not answer:  # who spawns next starts it again
+            self._stop_process()
+            return "the fork server was lost over it"
+        if not (why := str(json.loads(answer))):
+            self._imported.update(names)
+        return why
 
     def close(self) -> None:
         with self._lock:
@@ -188,8 +208,8 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # OpenBLAS would start threads when it is imported; libraries look for the home folder then, and must find the child's.
-                env={**self._environment, "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp/home", "TMPDIR": "/tmp"},
+                # Libraries look for the home folder when they are imported, and must find the child's.
+                env={**self._environment, **_WITHOUT_THREADS, "HOME": "/tmp/home", "TMPDIR": "/tmp"},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 cwd="/",

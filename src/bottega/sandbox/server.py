@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -28,9 +29,10 @@ from bottega.sandbox.supervisor import run_supervisor
 MOST_DESCRIPTORS = 250
 """What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
-SPAWN, IMPORTED, LARGEST_PACKET = b"spawn", b"imported", 4096
-"""A packet that is not the first is a list of modules, as JSON; the second answers it."""
-IMPORT_SECONDS = 20.0
+SPAWN, LARGEST_PACKET = b"spawn", 4096
+"""A packet that is not the first is a list of modules, as JSON. It is answered by why they were left to the children, empty where they were not."""
+IMPORT_SECONDS = 60.0
+"""A large library takes half a minute from a disk that nobody has read yet."""
 
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
@@ -66,8 +68,7 @@ def serve(requests: socket.socket, parent: int, preload: Sequence[str], prepare:
         if not packet:
             return
         if packet != SPAWN:
-            _import_more(json.loads(packet))
-            requests.send(IMPORTED)
+            requests.send(json.dumps(_import_more(json.loads(packet))).encode())
             continue
         server = os.getpid()
         if os.fork() == 0:
@@ -85,33 +86,40 @@ def _importable(name: str) -> bool:
     return True
 
 
-def _import_more(names: Sequence[str]) -> None:
+def _import_more(names: Sequence[str]) -> str:
     """Import what children that are yet to come would each import, as far as a fork has shown that this ends in time and leaves nothing behind that a
-    fork cannot have: threads, or a GPU's driver."""
+    fork cannot have: threads, or a GPU's driver. Returns what it leaves behind, then nothing is imported."""
     ours, theirs = os.pipe()
     probe = os.fork()
     if probe == 0:
         with contextlib.suppress(BaseException):
             before = _unforkable()
-            found = bytes(_imports(name) for name in names)
-            os.write(theirs, found if _unforkable() == before else b"")
+            found = [_imports(name) for name in names]
+            left = ", ".join((_unforkable() - before).elements())
+            os.write(theirs, json.dumps({"found": found, "left": left and f"it leaves {left[:200]}"}).encode())
         os._exit(0)
     try:
         process = os.pidfd_open(probe)
     except ProcessLookupError:  # it has ended, and the kernel has reaped it
         process = -1
     os.close(theirs)
-    ended = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
-    found = os.read(ours, len(names)) if ended else b""
+    answered = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
+    data = os.read(ours, LARGEST_PACKET) if answered else b""
     os.close(ours)
     if process >= 0:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, signal.SIGKILL)
         os.close(process)
-    for name in (name for name, fit in zip(names, found) if fit):
+    if not data:
+        return "it ends the process" if answered else f"it takes more than {IMPORT_SECONDS:g} s"
+    told = json.loads(data)
+    if told["left"]:
+        return str(told["left"])
+    for name in (name for name, fit in zip(names, told["found"]) if fit):
         _imports(name)
     gc.collect()
     gc.freeze()
+    return ""
 
 
 def _imports(name: str) -> bool:
@@ -122,13 +130,17 @@ def _imports(name: str) -> bool:
     return True
 
 
-def _unforkable() -> tuple[int, int]:
+def _unforkable() -> Counter[str]:
     """Threads, and open files of a GPU's driver beyond those that only ask which devices there are."""
-    links = []
+    found = Counter[str]()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm", encoding="utf-8", errors="replace") as file:
+            found[f"a thread ({file.read().strip()})"] += 1
     for descriptor in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
-            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-    return len(os.listdir("/proc/self/task")), sum(link.startswith("/dev/nvidia-uvm") for link in links)
+            link = os.readlink(f"/proc/self/fd/{descriptor}")
+            found[link] += link.startswith("/dev/nvidia-uvm")
+    return found
 
 
 def _run_intermediate(server: int, fds: list[int]) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -301,6 +302,22 @@ def test_a_foreign_kernel_has_no_lock_and_stands_still_between_batches() -> None
         (worker,) = judge._idle
         assert judged(judge, [FAST])[0]["fast"].correct and judge._idle == [worker]
         assert mark.read_text() != seen, "it goes on with the next batch"
+
+
+def test_whoever_wants_to_time_goes_first_while_a_foreign_worker_builds_its_task() -> None:
+    mark = "open(os.environ['BOTTEGA_BUILD_DIR'] + '.{}', 'w').close()\n"
+    slow = Task(f"import os, time\n{mark.format('begun')}time.sleep(3)\n{mark.format('built')}{TASK.source}")
+    found: list[Verdict | None] = []
+    with TrustedJudge("cpu", workers=1, timeout=60, require_sandbox=True) as judge:
+        work = threading.Thread(target=lambda: found.extend(judge.judge_many(slow, [FAST])))
+        work.start()
+        while not Path(judge._cache.path, "build.begun").exists() and work.is_alive():
+            time.sleep(0.05)
+        with Lease(open_lease("cpu")).exclusive():
+            time.sleep(3.5)
+            assert not Path(judge._cache.path, "build.built").exists(), "it went on beside a timer, or first"
+        work.join()
+    assert found[0] is not None and found[0].outcome.accepted
 
 
 @pytest.mark.rotates

@@ -100,16 +100,16 @@ def assembled(
             fast = tried if kept else fast
         error, own, theirs = _errors(model, fast, inputs)
         models = {"eager": model, "optimized": fast}
-        for name in baselines:
-            if name in COMPILE_MODES:
-                say(f"compiling the model for the baseline {name}")
-                models[name] = _compiled(model, COMPILE_MODES[name])
-                models[f"optimized, {name}"] = _compiled(fast, COMPILE_MODES[name])
         times: dict[str, list[float]] = {}
         speedups = {}
         if any(result.kept for result in results):
+            compiled = [name for name in baselines if name in COMPILE_MODES]
+            for name in compiled:
+                say(f"compiling the model for the baseline {name}")
+                models[name] = _compiled(model, COMPILE_MODES[name])
+                models[f"optimized, {name}"] = _compiled(fast, COMPILE_MODES[name])
             found = compared(models, call, times)
-            for name in ("eager", *(name for name in baselines if name in COMPILE_MODES)):
+            for name in ("eager", *compiled):
                 ours = [found[each][name] for each in ("optimized", f"optimized, {name}") if each in found]
                 speedups[name] = max(ours, key=lambda speedup: speedup.low)
         memory = {name: _peak(models[name], call) for name in ("eager", "optimized")} if _on_gpu(model) else {}

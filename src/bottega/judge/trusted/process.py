@@ -31,7 +31,7 @@ from bottega.sandbox.limits import Limits
 WAITING_SECONDS = 900.0
 """For the device; it counts against no candidate."""
 TIMING_SECONDS = 120.0
-ENDING_SECONDS = 5.0
+ENDING_SECONDS, POLL_SECONDS = 5.0, 0.01
 TIMED_BYTES = 64
 """Of the memory in which a worker notes the candidate whose call is timed."""
 
@@ -86,6 +86,10 @@ class TrustedBatch:
         """Set `latest`, for a worker whose messages are not trusted."""
         own = len(self.candidates) * self.settings.timeout
         self.latest = time.monotonic() + self.settings.task_timeout + own + TIMING_SECONDS
+
+    def stood_still(self, seconds: float) -> None:
+        self.latest += seconds
+        self._since += seconds
 
     def deadline(self) -> float:
         """When the worker's next message is due."""
@@ -206,6 +210,20 @@ class TrustedProcess:
         self._continue()
         batch.latest += time.monotonic() - begun
 
+    def _let_timers_go_first(self, batch: TrustedBatch) -> None:
+        """While a foreign worker imports and builds the task, before it has run any candidate, it stands still for whoever wants to time."""
+        opening = self.foreign and self.tasks == self.batches == 1 and batch.stage == "opening"
+        while opening and not self._channel.has_unread() and time.monotonic() < batch.deadline():
+            if not self._lease.wanted():
+                time.sleep(POLL_SECONDS)
+                continue
+            begun = time.monotonic()
+            self._stand_still()
+            with self._lease.released():
+                pass
+            self._continue()
+            batch.stood_still(time.monotonic() - begun)
+
     def _continue(self) -> None:
         with suppress(SandboxError):  # one that is gone is noticed when it is asked
             self._control.thaw()
@@ -225,6 +243,7 @@ class TrustedProcess:
         try:
             self._channel.send({"do": "judge"}, [payload])
             while True:
+                self._let_timers_go_first(batch)
                 message = self._channel.receive(batch.deadline())
                 if "device_broken" in message:
                     report = {} if self.foreign else message["report"]

@@ -17,7 +17,7 @@ import torch
 
 from bottega.core.verdict import Speedup
 from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
-from bottega.judge.device import CALL_HOLD_SECONDS, NOMINAL_CYCLES
+from bottega.judge.device import CALL_HOLD_SECONDS, LAUNCHES_HIDDEN, LONGEST_HOLD_SECONDS, NOMINAL_CYCLES
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet
 from bottega.judge.statistics import decided, interval, narrow
@@ -106,7 +106,8 @@ class TrustedRounds:
             self._attempt(name, lambda runner: runner.call(self.draws[0], self.copied))
             longest = max(longest, time.perf_counter() - begun)
             self._attempt(name, lambda runner: runner.synchronize())
-        self.hold_share = min(1.0, max(SHORTEST_HOLD, 2 * longest / CALL_HOLD_SECONDS))
+        most = LONGEST_HOLD_SECONDS / CALL_HOLD_SECONDS
+        self.hold_share = min(most, max(SHORTEST_HOLD, LAUNCHES_HIDDEN * longest / CALL_HOLD_SECONDS))
 
     def _round(self, order: Sequence[str], inputs: InputSet) -> None:
         for name in order:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from bottega.judge.device_lock import Lease
 from bottega.languages import every_language
@@ -60,10 +61,11 @@ class SharedDevice:
     def watch_compilers(self) -> None:
         """Have the compilers of all languages run without the lease, unless the device is held alone: then nobody is let in."""
         for language in every_language():
-            language.watch_compiler(self._compiling)
+            language.watch_compiler(partial(self.released, "compiling"))
 
     @contextlib.contextmanager
-    def _compiling(self) -> Iterator[None]:
+    def released(self, counted: str = "") -> Iterator[None]:
+        """Others have the device meanwhile: while a kernel is compiled, which is counted apart from the stage, or while the host builds a module."""
         sharing, self._sharing = self._sharing, False  # one kernel may compile another
         begun = time.monotonic()
         try:
@@ -71,7 +73,8 @@ class SharedDevice:
                 try:
                     yield
                 finally:
-                    self._add("compiling", begun)
+                    if counted:
+                        self._add(counted, begun)
                     begun = time.monotonic()
                     self.on_stage("waiting")
         finally:

@@ -222,7 +222,8 @@ class TrustedTask:
         of_reference(runner, lambda: runner.run_call(drawn, self.options("loaded")))
 
     def _baseline(self, name: str) -> InProcessRunner:
-        model = self.reference.build()
+        with self.sharing.released():
+            model = self.reference.build()
         model.load_state_dict(self.reference.state("loaded"), strict=True)
         return InProcessRunner(name, model.to(self.device), self.device, context=autocast(self.device, self.settings.precision))
 
