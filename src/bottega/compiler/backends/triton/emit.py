@@ -41,6 +41,9 @@ class TritonEmitter(ExpressionEmitter):
                     else self.text(arguments[0], uses)
                 )
             return f"tl.{function}({self.floating(arguments[0], uses)[0]})", ATOM
+        if function == "one_plus_erf":
+            self.writer.file.helpers.add(function)
+            return f"{function}({self.floating(arguments[0], uses)[0]})", ATOM
         if function in LIBDEVICE:
             self.writer.file.imports.add("from triton.language.extra import libdevice")
             inside = [self.floating(argument, uses)[0] for argument in arguments]
