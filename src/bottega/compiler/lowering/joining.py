@@ -59,6 +59,8 @@ def _within(piece: LoweredTensor, shape: tuple[int, ...], dim: int, start: int, 
     """
     view = piece.view
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(view.strides))
+    if piece.shape == shape:
+        return Load(view, piece.dtype)
     if piece.shape[dim] == 1:
         return Load(View(view.buffer, shape, strides, view.offset, view.text), piece.dtype)
     index: Expression = Index(dim) if start == 0 else apply("sub", Index(dim), start)
