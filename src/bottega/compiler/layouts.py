@@ -13,6 +13,7 @@ from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Load
 from bottega.compiler.fusion import turned
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram
+from bottega.compiler.lowering.scope import squeezed_shape
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
@@ -90,8 +91,8 @@ def _mapped(kernel: Kernel, buffers: dict[str, Buffer]) -> str:
     """The buffer that a map fills, if it fills one, element by element in order."""
     if not isinstance(kernel, Map) or len(kernel.stores) != 1:
         return ""
-    view = kernel.stores[0].view
-    return view.buffer if view.contiguous and kernel.shape == buffers[view.buffer].shape else ""
+    view, shape = kernel.stores[0].view, buffers[kernel.stores[0].view.buffer].shape
+    return view.buffer if view.contiguous and kernel.shape in (shape, squeezed_shape(shape)) else ""
 
 
 def _row_filled(kernel: Kernel, buffers: dict[str, Buffer]) -> str:
@@ -115,9 +116,14 @@ def _lying(kernel: Kernel, buffers: dict[str, Buffer], order: tuple[int, ...]) -
     assert isinstance(kernel, Map)
     store = kernel.stores[0]
     name = store.view.buffer
-    shape = _turn(buffers, name, order)
+    before, shape = buffers[name].shape, _turn(buffers, name, order)
+    if kernel.shape != before:  # dimensions of size one are no loops
+        loops, shape = [axis for axis, size in enumerate(before) if size != 1], squeezed_shape(shape)
+        inner = tuple(loops.index(axis) for axis in order if axis in loops)
+    else:
+        inner = order
     lying = dataclasses.replace(
-        store, view=View(name, shape, contiguous_strides(shape), 0, name), body=turned(store.body, order)
+        store, view=View(name, shape, contiguous_strides(shape), 0, name), body=turned(store.body, inner)
     )
     return dataclasses.replace(kernel, shape=shape, stores=(lying,)), _back(name, order)
 

@@ -6,6 +6,8 @@ one more read of it, in fp32, and rounds once.
 
 from __future__ import annotations
 
+import math
+
 from bottega.compiler.bodies import made, operands, read
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.expression import Apply, Cast, Expression, Load
@@ -73,7 +75,7 @@ def _sum(kernel: Kernel, buffers: dict[str, Buffer]) -> tuple[str, str] | None:
 
 def _whole(view: View, kernel: Map, buffers: dict[str, Buffer]) -> bool:
     buffer = buffers[view.buffer]
-    same = view.contiguous and not view.offset and view.shape == kernel.shape == buffer.shape and not buffer.strides
+    same = view.contiguous and view.shape == kernel.shape and buffer.size == math.prod(kernel.shape) and not buffer.strides
     return same and buffers[kernel.stores[0].view.buffer].shape == buffer.shape
 
 
