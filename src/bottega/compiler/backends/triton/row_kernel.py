@@ -16,6 +16,7 @@ from bottega.compiler.backends.triton.layout import accumulators, is_careful, ki
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
+from bottega.compiler.backends.triton.spelling import NARROW
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name, children
 
 LOOPED_BLOCK, LOOPED_TILE = 4096, 16
@@ -24,6 +25,8 @@ TWICE_BLOCK, TWICE_WARPS = 8192, 32
 """Of a row that is read again to be stored: with 2 such programs to a multiprocessor, rows up to about 45,000 fp32 are still in an H200's L2 then."""
 NARROW_TILE, WIDE_TILE, MANY_TILES = 64, 256, 528
 """Rows side by side in a tile: more of them, read in longer lines, where there are enough tiles for the device."""
+WARP_ROW, WARP_ROWS = 1024, 2048
+"""Up to so many halves one warp holds a row, where there are rows enough: it waits for no other and has four loads under way; 1.28× on 768 (H200)."""
 FEW_COLUMNS = 32
 """Of rows side by side in memory: below it a small tile of one warp is faster, 1.45× (1.04 to 2.10) on tasks that did not choose it (H200)."""
 
@@ -152,6 +155,7 @@ class RowKernel(RowIndex):
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
             block = self._block() if layout.looped else 1 << (self.count - 1).bit_length()
             warps = TWICE_WARPS if layout.looped and self._twice() else 16 if block > 8192 else 8 if block > 2048 else 4
+            warps = 1 if block <= WARP_ROW and math.prod(self.kernel.kept) >= WARP_ROWS and self._of_halves() else warps
             warps = file.plan.tuning.row_warps or warps
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
@@ -170,6 +174,9 @@ class RowKernel(RowIndex):
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
+
+    def _of_halves(self) -> bool:
+        return all(store.dtype in NARROW for store in (*self.kernel.row_stores, *self.kernel.element_stores))
 
     def _twice(self) -> bool:
         """Whether one program reads its whole row again."""
