@@ -12,11 +12,10 @@ from bottega.compiler.backends.triton.accumulate import (
     levels,
     reduce_function,
 )
-from bottega.compiler.backends.triton.layout import accumulators, is_careful, kind_and_type
+from bottega.compiler.backends.triton.layout import TALLEST_OF_HALVES, TALLEST_TILE, accumulators, is_careful, kind_and_type, of_halves
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
-from bottega.compiler.backends.triton.spelling import NARROW
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name, children
 
 LOOPED_BLOCK, LOOPED_TILE = 4096, 16
@@ -155,7 +154,7 @@ class RowKernel(RowIndex):
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
             block = self._block() if layout.looped else 1 << (self.count - 1).bit_length()
             warps = TWICE_WARPS if layout.looped and self._twice() else 16 if block > 8192 else 8 if block > 2048 else 4
-            warps = 1 if block <= WARP_ROW and math.prod(self.kernel.kept) >= WARP_ROWS and self._of_halves() else warps
+            warps = 1 if block <= WARP_ROW and math.prod(self.kernel.kept) >= WARP_ROWS and of_halves(self.kernel) else warps
             warps = file.plan.tuning.row_warps or warps
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
@@ -168,15 +167,13 @@ class RowKernel(RowIndex):
             file.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
             tall = layout.outer and self.count > 128  # rows side by side in memory: so many that they are read together
             few = layout.outer and self.count < FEW_COLUMNS
-            most = 8192 if tall else 512 if few else 4096 if layout.outer else 2048
+            taller = tall and self.count > TALLEST_TILE // 32
+            most = TALLEST_OF_HALVES if taller else TALLEST_TILE if tall else 512 if few else 4096 if layout.outer else 2048
             file.forward.append(f"{height} = max(1, {most} // {width})")
-            options = "num_warps=8" if tall else "num_warps=1" if few else ""
+            options = "num_warps=16" if taller else "num_warps=8" if tall else "num_warps=1" if few else ""
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
-
-    def _of_halves(self) -> bool:
-        return all(store.dtype in NARROW for store in (*self.kernel.row_stores, *self.kernel.element_stores))
 
     def _twice(self) -> bool:
         """Whether one program reads its whole row again."""
