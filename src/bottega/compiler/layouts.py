@@ -43,15 +43,16 @@ def in_order(kernel: Kernel, otherwise: bool) -> Kernel:
 def as_returned(
     kernels: list[Kernel], buffers: dict[str, Buffer], returned: Any, layouts: Mapping[str, Shape]
 ) -> tuple[list[Kernel], Any]:
-    """What a map computes and only the caller reads, in the memory order in which the module itself returns it."""
+    """What a kernel computes and only the caller reads, in the memory order in which the module itself returns it."""
     changed, texts = list(kernels), {}
     for place, kernel in enumerate(kernels):
-        name = _mapped(kernel, buffers)
+        name = _mapped(kernel, buffers) or _row_filled(kernel, buffers)
         read_again = any(name in read(other) for other in kernels)
         if name not in layouts or read_again or len(layouts[name]) != len(buffers[name].shape):
             continue
         order = tuple(sorted(range(len(layouts[name])), key=lambda axis: (-layouts[name][axis], axis)))
-        changed[place], texts[name] = _lying(kernel, buffers, order)
+        lying = _lying if isinstance(kernel, Map) else _rows_lying
+        changed[place], texts[name] = lying(kernel, buffers, order)
     return changed, _seen(returned, texts)
 
 

@@ -1,23 +1,25 @@
 """A residual added to a linear layer that is left to the library: the product goes on from the residual where it lies.
 
 Apart, the sum reads two tensors and writes one, after the product has written its own. The library's product adds what lies in its result for
-one more read of it, in fp32, and rounds once.
+one more read of it, in fp32, and rounds once. A bias is added to the residual by the kernel that makes it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+from bottega.compiler.biases import bias_along
 from bottega.compiler.bodies import made, operands, read
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.expression import Apply, Cast, Expression, Load
-from bottega.compiler.kernel import FunctionCall, Kernel, Map
+from bottega.compiler.expression import Apply, Cast, Expression, Load, apply
+from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import is_dense
 from bottega.compiler.view import Buffer, View
 
 SUMMED_PRODUCTS = CompilerPass(
     "summed_products",
-    "A linear layer without a bias, left to the vendor's library, and a residual of our own making that is added to it and not read again.",
+    "A linear layer that is left to the vendor's library, and a residual of our own making that is added to it and not read again.",
     "Let the library's product add to the residual where it lies ({origin}).",
 )
 ONTO = "linear_onto"
@@ -34,16 +36,21 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
         found = _sum(kernel, buffers)
         for name, residual in (found, found[::-1]) if found is not None else ():
             call = next((one for one in kernels if name in made(one)), None)
-            if not _is_plain(call) or name in kept or _readers(kernels, name) != [place]:
+            if not _is_linear(call) or name in kept or _readers(kernels, name) != [place]:
                 continue
             assert isinstance(call, FunctionCall) and isinstance(kernel, Map)
             maker = next((one for one in kernels if residual in made(one)), None)
             last = [each for each in _readers(kernels, residual) if each >= kernels.index(call)] == [place]
             if maker is None or isinstance(maker, FunctionCall) or residual in kept or not last or _seen_as(kernels, residual):
                 continue
-            arguments = (buffers[residual].whole(), *call.arguments)
+            begun: Kernel | None = maker
+            if len(call.arguments) == 3:
+                begun = _with_bias(maker, buffers[residual], call.arguments[2]) if _readers(kernels, residual) == [place] else None
+            if begun is None:
+                continue
+            arguments = (buffers[residual].whole(), *call.arguments[:2])
             whole = FunctionCall(ONTO, arguments, (), (kernel.stores[0].view.buffer,), (*call.origin, *kernel.origin))
-            rest = [whole if number == place else one for number, one in enumerate(kernels) if one is not call]
+            rest = [whole if one is kernel else begun if one is maker else one for one in kernels if one is not call]
             return summed_products(rest, buffers, kept)
     return kernels
 
@@ -79,11 +86,27 @@ def _whole(view: View, kernel: Map, buffers: dict[str, Buffer]) -> bool:
     return same and buffers[kernel.stores[0].view.buffer].shape == buffer.shape
 
 
-def _is_plain(call: Kernel | None) -> bool:
-    """Whether it is a linear layer without a bias, whose weight is a parameter as it is."""
-    if not isinstance(call, FunctionCall) or call.function != "F.linear" or call.library_call or call.then:
+def _is_linear(call: Kernel | None) -> bool:
+    """Whether it is a linear layer whose weight and bias are parameters as they are."""
+    if not isinstance(call, FunctionCall) or call.function != "F.linear" or call.library_call or call.then or call.keywords:
         return False
     views = operands(call)
-    if len(views) != 2 or len(call.arguments) != 2 or call.keywords or views[1].text != views[1].buffer:
+    if len(views) != len(call.arguments) or any(view.text != view.buffer for view in views[1:]):
         return False
-    return call.text in ("", f"F.linear({views[0].text}, {views[1].text})")
+    return call.text in ("", f"F.linear({', '.join(view.text for view in views)})")
+
+
+def _with_bias(maker: Kernel, residual: Buffer, bias: View) -> Kernel | None:
+    """The kernel that makes the residual, storing it with the bias added."""
+
+    def begun(store: StoreOp) -> StoreOp | None:
+        if store.view.buffer != residual.name:
+            return store
+        added = bias_along(store.view, residual, len(residual.shape) - 1, bias.buffer, residual.dtype)
+        return added and StoreOp(store.view, apply("add", store.body, added), store.dtype)
+
+    if not isinstance(maker, Map | RowProgram):
+        return None
+    field = "stores" if isinstance(maker, Map) else "element_stores"
+    made_anew = [begun(store) for store in getattr(maker, field)]
+    return None if None in made_anew else dataclasses.replace(maker, **{field: tuple(made_anew)})

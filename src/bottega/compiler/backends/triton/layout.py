@@ -26,8 +26,7 @@ from bottega.compiler.view import View
 LONGEST_ROW = 16384
 """Elements of a row that one program keeps in registers."""
 TALLEST_TILE = 8192
-TALLEST_OF_HALVES = 16384
-"""Of rows side by side in memory: so many elements in the registers of 16 warps, where a loop waits at every step."""
+"""Elements of at least 32 rows side by side in memory, of halves 16, that one program keeps in registers: a loop waits for memory at every step."""
 SHORT_ROW = 512
 PIECE = 4096
 """Elements below which a piece of a row is not worth a program of its own."""
@@ -53,8 +52,8 @@ def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
     loads = {v for r in kernel.reductions for v in views(r.body)} | {v for s in kernel.element_stores for v in views(s.body)}
     full = sum(_is_full(view, len(kernel.kept)) for view in loads)
     if outer:
-        tallest = TALLEST_OF_HALVES if of_halves(kernel) else TALLEST_TILE
-        looped = columns > tallest // 32 // (2 if full > 2 else 1)
+        least = 16 if of_halves(kernel) else 32
+        looped = columns > TALLEST_TILE // least // (2 if full > 2 else 1)
         programs = math.ceil(rows / 64)
     else:
         looped = columns > LONGEST_ROW // (2 if full > 3 else 1)

@@ -12,7 +12,7 @@ from bottega.compiler.backends.triton.accumulate import (
     levels,
     reduce_function,
 )
-from bottega.compiler.backends.triton.layout import TALLEST_OF_HALVES, TALLEST_TILE, accumulators, is_careful, kind_and_type, of_halves
+from bottega.compiler.backends.triton.layout import TALLEST_TILE, accumulators, is_careful, kind_and_type, of_halves
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
@@ -167,10 +167,9 @@ class RowKernel(RowIndex):
             file.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
             tall = layout.outer and self.count > 128  # rows side by side in memory: so many that they are read together
             few = layout.outer and self.count < FEW_COLUMNS
-            taller = tall and self.count > TALLEST_TILE // 32
-            most = TALLEST_OF_HALVES if taller else TALLEST_TILE if tall else 512 if few else 4096 if layout.outer else 2048
+            most = TALLEST_TILE if tall else 512 if few else 4096 if layout.outer else 2048
             file.forward.append(f"{height} = max(1, {most} // {width})")
-            options = "num_warps=16" if taller else "num_warps=8" if tall else "num_warps=1" if few else ""
+            options = "num_warps=8" if tall else "num_warps=1" if few else ""
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
