@@ -45,7 +45,9 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
                 continue
             begun: Kernel | None = maker
             if len(call.arguments) == 3:
-                begun = _with_bias(maker, buffers[residual], call.arguments[2]) if _readers(kernels, residual) == [place] else None
+                begun = (
+                    _with_bias(maker, buffers[residual], call.arguments[2]) if _readers(kernels, residual) == [place] else None
+                )
             if begun is None:
                 continue
             arguments = (buffers[residual].whole(), *call.arguments[:2])
