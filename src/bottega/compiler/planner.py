@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 from bottega.compiler import fusion
+from bottega.compiler.activated_products import ACTIVATED_PRODUCTS, activated_products
 from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.biases import BIASES_APART, biases_apart
 from bottega.compiler.bodies import made, read
@@ -57,6 +58,8 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
         kernels = merged_linears(kernels, buffers, returned)
     if SUMMED_PRODUCTS.name in passes:
         kernels = summed_products(kernels, buffers, returned | lowered.layouts.keys())
+    if ACTIVATED_PRODUCTS.name in passes:
+        kernels = activated_products(kernels, buffers, returned | lowered.layouts.keys())
     if BIASES_APART.name in passes:
         kernels = biases_apart(kernels, buffers, returned)
     kernels, result, to_copy = _unnamed(kernels, returned), lowered.returned, lowered.changed
