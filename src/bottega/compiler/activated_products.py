@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from bottega.compiler.bodies import made, operands, read
+from bottega.compiler.bodies import made, read
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Load, walk
-from bottega.compiler.kernel import FunctionCall, Kernel, Map, PythonText
-from bottega.compiler.view import Buffer, View
+from bottega.compiler.kernel import FunctionCall, Kernel, Map
+from bottega.compiler.summed_products import linear_factors
+from bottega.compiler.view import Buffer
 
 ACTIVATED_PRODUCTS = CompilerPass(
     "activated_products",
@@ -27,8 +28,8 @@ LINEAR_ACTIVATED = f'''def {ACTIVATED}(x, weight, bias, shape, gelu):
     """A product with a bias and GELU (by tanh) or ReLU, in one kernel of the library."""
     x = x.reshape(-1, x.shape[-1])
     if x.is_cuda:
-        return torch._addmm_activation(bias, x, weight, use_gelu=gelu).view(shape)
-    x = torch.addmm(bias, x, weight).view(shape)
+        return torch._addmm_activation(bias, x, weight.t(), use_gelu=gelu).view(shape)
+    x = torch.addmm(bias, x, weight.t()).view(shape)
     return torch.nn.functional.gelu(x, approximate="tanh") if gelu else torch.relu(x)'''
 """What a candidate with such a product needs."""
 POINTS = torch.linspace(-6, 6, 97, dtype=torch.float64)
@@ -48,8 +49,8 @@ def activated_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: 
         alone = all(isinstance(one, FunctionCall) for one in kernels if one is not kernel)
         if found is None or alone or found[0] in kept or sum(found[0] in read(one) for one in kernels) != 1:
             continue
-        factors = _factors(call)
-        if factors is None or not isinstance(kernel, Map) or not isinstance(call, FunctionCall):
+        factors = linear_factors(call)
+        if factors is None or factors[2] is None or not isinstance(kernel, Map) or not isinstance(call, FunctionCall):
             continue
         result = kernel.stores[0].view.buffer
         arguments = (*factors, buffers[result].shape, found[1])
@@ -87,20 +88,7 @@ def _values(body: Expression) -> torch.Tensor | None:
         return torch.full_like(POINTS, float(body.value))
     if isinstance(body, Cast):
         return _values(body.argument) if body.dtype in ("float32", "float64") else None
-    inside = [_values(argument) for argument in body.arguments] if isinstance(body, Apply) and body.function in FUNCTIONS else [None]
+    inside = (
+        [_values(argument) for argument in body.arguments] if isinstance(body, Apply) and body.function in FUNCTIONS else [None]
+    )
     return None if any(value is None for value in inside) else FUNCTIONS[body.function](*inside)  # type: ignore[union-attr]
-
-
-def _factors(call: Kernel | None) -> tuple[View, PythonText, View] | None:
-    """The rows, the matrix that they are multiplied with, and the bias, of a call that computes nothing else."""
-    if not isinstance(call, FunctionCall) or call.library_call or call.then or call.keywords:
-        return None
-    views = operands(call)
-    plain = ("", f"{call.function}({', '.join(view.text for view in views)})")
-    if call.function not in ("F.linear", "torch.addmm") or not len(views) == len(call.arguments) == 3 or call.text not in plain:
-        return None
-    bias, x, weight = call.arguments if call.function == "torch.addmm" else (call.arguments[2], *call.arguments[:2])
-    if len(bias.shape) != 1 or len(x.shape) < 2 or any(view.text != view.buffer for view in (weight, bias)):
-        return None
-    turned = ".t()" if call.function == "F.linear" else ""
-    return x, PythonText(f"{weight.text}{turned}"), bias

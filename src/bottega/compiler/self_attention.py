@@ -38,6 +38,6 @@ def _goes_straight(module: nn.MultiheadAttention, x: torch.Tensor, options: dict
 def _attended(module: nn.MultiheadAttention, x: torch.Tensor) -> torch.Tensor:
     batch, length, width = x.shape
     whole = F.linear(x, module.in_proj_weight, module.in_proj_bias)
-    heads = [part.reshape(batch, length, module.num_heads, -1).transpose(1, 2) for part in whole.chunk(3, -1)]
-    attended = F.scaled_dot_product_attention(*heads).transpose(1, 2).reshape(batch, length, width)
-    return module.out_proj(attended)
+    q, k, v = (part.reshape(batch, length, module.num_heads, -1).transpose(1, 2) for part in whole.chunk(3, -1))
+    attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
+    return F.linear(attended, module.out_proj.weight, module.out_proj.bias)

@@ -10,10 +10,10 @@ import dataclasses
 import math
 
 from bottega.compiler.biases import bias_along
-from bottega.compiler.bodies import made, operands, read
+from bottega.compiler.bodies import made, operands, read, stores
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.expression import Apply, Cast, Expression, Load, apply
-from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram, StoreOp
+from bottega.compiler.kernel import FunctionCall, Kernel, Map, PythonText, RowProgram, StoreOp
 from bottega.compiler.layouts import is_dense
 from bottega.compiler.view import Buffer, View
 
@@ -36,22 +36,21 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
         found = _sum(kernel, buffers)
         for name, residual in (found, found[::-1]) if found is not None else ():
             call = next((one for one in kernels if name in made(one)), None)
-            if not _is_linear(call) or name in kept or _readers(kernels, name) != [place]:
+            factors = linear_factors(call)
+            if factors is None or name in kept or _readers(kernels, name) != [place]:
                 continue
             assert isinstance(call, FunctionCall) and isinstance(kernel, Map)
-            maker = next((one for one in kernels if residual in made(one)), None)
+            maker, result = next((one for one in kernels if residual in made(one)), None), kernel.stores[0].view.buffer
             last = [each for each in _readers(kernels, residual) if each >= kernels.index(call)] == [place]
             if maker is None or isinstance(maker, FunctionCall) or residual in kept or not last or _seen_as(kernels, residual):
                 continue
+            x, weight, bias = factors
             begun: Kernel | None = maker
-            if len(call.arguments) == 3:
-                begun = (
-                    _with_bias(maker, buffers[residual], call.arguments[2]) if _readers(kernels, residual) == [place] else None
-                )
-            if begun is None:
+            if bias is not None:
+                begun = _with_bias(maker, buffers[residual], bias) if _readers(kernels, residual) == [place] else None
+            if begun is None or buffers[residual].shape != buffers[result].shape:
                 continue
-            arguments = (buffers[residual].whole(), *call.arguments[:2])
-            whole = FunctionCall(ONTO, arguments, (), (kernel.stores[0].view.buffer,), (*call.origin, *kernel.origin))
+            whole = FunctionCall(ONTO, (buffers[residual].whole(), x, weight), (), (result,), (*call.origin, *kernel.origin))
             rest = [whole if one is kernel else begun if one is maker else one for one in kernels if one is not call]
             return summed_products(rest, buffers, kept)
     return kernels
@@ -84,31 +83,37 @@ def _sum(kernel: Kernel, buffers: dict[str, Buffer]) -> tuple[str, str] | None:
 
 def _whole(view: View, kernel: Map, buffers: dict[str, Buffer]) -> bool:
     buffer = buffers[view.buffer]
-    same = view.contiguous and view.shape == kernel.shape and buffer.size == math.prod(kernel.shape) and not buffer.strides
-    return same and buffers[kernel.stores[0].view.buffer].shape == buffer.shape
+    return view.contiguous and view.shape == kernel.shape and buffer.size == math.prod(kernel.shape) and not buffer.strides
 
 
-def _is_linear(call: Kernel | None) -> bool:
-    """Whether it is a linear layer whose weight and bias are parameters as they are."""
-    if not isinstance(call, FunctionCall) or call.function != "F.linear" or call.library_call or call.then or call.keywords:
-        return False
+def linear_factors(call: Kernel | None) -> tuple[View, PythonText, View | None] | None:
+    """The rows, the weight as a linear layer has it, and the bias, of a call of torch that is a linear layer of parameters and no more."""
+    if not isinstance(call, FunctionCall) or call.library_call or call.then or call.keywords:
+        return None
     views = operands(call)
-    if len(views) != len(call.arguments) or any(view.text != view.buffer for view in views[1:]):
-        return False
-    return call.text in ("", f"F.linear({', '.join(view.text for view in views)})")
+    plain = ("", f"{call.function}({', '.join(view.text for view in views)})")
+    if call.function not in ("F.linear", "torch.addmm") or len(views) != len(call.arguments) or call.text not in plain:
+        return None
+    x, weight, *biases = views if call.function == "F.linear" else (*views[1:], views[0])
+    bias = biases[0] if biases else None
+    if weight.text != weight.buffer or (bias is not None and (bias.text != bias.buffer or len(bias.shape) != 1)):
+        return None
+    return x, PythonText(weight.text if call.function == "F.linear" else f"{weight.text}.t()"), bias
 
 
 def _with_bias(maker: Kernel, residual: Buffer, bias: View) -> Kernel | None:
     """The kernel that makes the residual, storing it with the bias added."""
 
-    def begun(store: StoreOp) -> StoreOp | None:
-        if store.view.buffer != residual.name:
-            return store
+    def begun(store: StoreOp) -> StoreOp:
         added = bias_along(store.view, residual, len(residual.shape) - 1, bias.buffer, residual.dtype)
-        return added and StoreOp(store.view, apply("add", store.body, added), store.dtype)
+        return store if added is None else StoreOp(store.view, apply("add", store.body, added), store.dtype)
 
-    if not isinstance(maker, Map | RowProgram):
+    kept = stores(maker)
+    made_anew = tuple(begun(store) if store.view.buffer == residual.name else store for store in kept)
+    if made_anew == kept:
         return None
-    field = "stores" if isinstance(maker, Map) else "element_stores"
-    made_anew = [begun(store) for store in getattr(maker, field)]
-    return None if None in made_anew else dataclasses.replace(maker, **{field: tuple(made_anew)})
+    if isinstance(maker, Map):
+        return dataclasses.replace(maker, stores=made_anew)
+    return (
+        dataclasses.replace(maker, element_stores=made_anew) if isinstance(maker, RowProgram) and not maker.row_stores else None
+    )
