@@ -18,8 +18,8 @@ from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name, children
 
-LOOPED_BLOCK, LOOPED_TILE = 4096, 16
-"""Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
+LOOPED_BLOCK, LOOPED_TILE, LOOPED_HALVES = 4096, 16, 64
+"""Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile, of halves more, since a step waits for memory."""
 TWICE_BLOCK, TWICE_WARPS = 8192, 32
 """Of a row that is read again to be stored: with 2 such programs to a multiprocessor, rows up to about 45,000 fp32 are still in an H200's L2 then."""
 NARROW_TILE, WIDE_TILE, MANY_TILES = 64, 256, 528
@@ -116,7 +116,7 @@ class RowKernel(RowIndex):
 
     def centre(self, body: Expression) -> str:
         """The mean of the body over the first block of the row."""
-        block = LOOPED_TILE if self.layout.tile else self._block()
+        block = self._looped_tile() if self.layout.tile else self._block()
         self.lanes("")
         text = self.emitter.inner().write([body])[0]
         text = text if self.count >= block else f"tl.where({self.mask}, {text}, 0.0)"
@@ -159,7 +159,9 @@ class RowKernel(RowIndex):
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
             side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
-            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), str(side)
+            tile = self._looped_tile()
+            options = "num_warps=8" if tile == LOOPED_HALVES else ""
+            by_name[self.width].text, by_name[self.height].text = str(tile), str(side)
             grid = f"(triton.cdiv({self.rows_text()}, {side}),{f' {grid_y}' if grid_y else ''})"
         else:
             width = file.variable("width")
@@ -173,6 +175,9 @@ class RowKernel(RowIndex):
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
+
+    def _looped_tile(self) -> int:
+        return LOOPED_HALVES if of_halves(self.kernel) and not self.layout.splits else LOOPED_TILE
 
     def _twice(self) -> bool:
         """Whether one program reads its whole row again."""
