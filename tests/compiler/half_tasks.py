@@ -179,6 +179,8 @@ HALVES = [
     task("turned_bf16", "return x.transpose(1, 2) * 2 + y", f"torch.randn(2, 300, 70{H}), torch.randn(2, 70, 300{H})", arguments="x, y"),
     task("tanh_sum_bf16", "return 0.5 * x * (1 + torch.tanh(x + 0.04 * x ** 3)), torch.log1p(torch.exp(x)), 1 + torch.erf(x)",
          f"torch.randn(5, 40{H}) * 4"),
+    task("long_logits_bf16", "return F.cross_entropy(x, t), torch.logsumexp(y, -1), F.softmax(y, -1)",
+         f"torch.randn(3, 20000{H}) * 3, torch.randint(0, 20000, (3,)), torch.randn(140, 17000{H})", arguments="x, t, y"),
     task("partly_rotated_bf16", "a, b = x[..., :8], x[..., 8:]\na = a * c + torch.cat((-a[..., 4:], a[..., :4]), -1) * s\n"
          "return torch.cat((a, b), -1)", f"torch.randn(2, 3, 5, 32{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})", arguments="x, c, s"),
 ]  # fmt: skip
