@@ -180,8 +180,9 @@ class RowKernel(RowIndex):
         return LOOPED_HALVES if of_halves(self.kernel) and not self.layout.splits else LOOPED_TILE
 
     def _twice(self) -> bool:
-        """Whether one program reads its whole row again."""
-        return not self.layout.splits and (bool(self.kernel.element_stores) or len(self.kernel.reductions) > 1)
+        """Whether one program reads its whole row again. Rows that it reads once go faster in smaller programs (1.05×, 128,256 bf16, H200)."""
+        again = bool(self.kernel.element_stores) or len(levels(accumulators(self.file, self.kernel))) > 1
+        return not self.layout.splits and again
 
     def _block(self) -> int:
         return TWICE_BLOCK if self._twice() else LOOPED_BLOCK
