@@ -188,7 +188,7 @@ LAYERS = (
           "self.layer(words)", {"words": "torch.randint(0, WORDS, (B, T))"},
           {"B": 32, "T": 512, "DIM": 768, "WORDS": 30522}, {"B": 2, "T": 5, "DIM": 32, "WORDS": 40}),
     Layer("mixtral_router", _of("mixtral", "MixtralTopKRouter", "MixtralConfig"),
-          "MixtralTopKRouter(MixtralConfig(hidden_size=DIM, num_local_experts=EXPERTS, num_experts_per_tok=2))", "self.layer(hidden)",
+          "drawn(MixtralTopKRouter(MixtralConfig(hidden_size=DIM, num_local_experts=EXPERTS, num_experts_per_tok=2)))", "self.layer(hidden)",
           {"hidden": "torch.randn(T, DIM, dtype=H)"}, {"T": 8192, "DIM": 4096, "EXPERTS": 8}, {"T": 6, "DIM": 32, "EXPERTS": 4}),
     Layer("mixtral_experts", _of("mixtral", "MixtralSparseMoeBlock", "MixtralConfig"),
           "drawn(MixtralSparseMoeBlock(MixtralConfig(hidden_size=DIM, intermediate_size=HIDDEN, num_local_experts=EXPERTS, num_experts_per_tok=2)))",

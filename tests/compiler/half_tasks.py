@@ -168,5 +168,20 @@ HALVES = [
          f"torch.randn(2, 3, 6, 8{H}), torch.randn(2, 3, 5, 8{H}), torch.randn(2, 3, 5, 8{H})", arguments="x, y, z"),
     task("residual_sum_bf16", "r = F.softmax(x, -1)\nreturn r + self.fc(F.gelu(r))", f"torch.randn(3, 6, 16{H})",
          "self.fc = nn.Linear(16, 16, bias=False).bfloat16()"),
+    task("biased_sum_bf16", "r = F.layer_norm(x, (16,))\nreturn r * 2 + self.b(F.gelu(self.a(torch.sin(r)), approximate='tanh'))",
+         f"torch.randn(3, 6, 16{H})", "self.a, self.b = nn.Linear(16, 24).bfloat16(), nn.Linear(24, 16).bfloat16()"),
+    task("convolved_bias_bf16", "return F.gelu(self.n(self.c(x).transpose(1, 2)).transpose(1, 2))", f"torch.randn(2, 8, 21{H})",
+         "self.c, self.n = nn.Conv1d(8, 16, 3, stride=2).bfloat16(), nn.LayerNorm(16).bfloat16()"),
+    task("self_attention_bf16", "return x + self.m(x, x, x, need_weights=False)[0]", f"torch.randn(2, 6, 32{H})",
+         "self.m = nn.MultiheadAttention(32, 4, batch_first=True).bfloat16().eval()"),
+    task("router_bf16", "v, i = F.softmax(self.fc(x), -1, dtype=torch.float32).topk(2, -1)\nreturn v / v.sum(-1, keepdim=True), i",
+         f"torch.randn(20, 16{H})", "self.fc = nn.Linear(16, 6, bias=False).bfloat16()"),
+    task("turned_bf16", "return x.transpose(1, 2) * 2 + y", f"torch.randn(2, 300, 70{H}), torch.randn(2, 70, 300{H})", arguments="x, y"),
+    task("tanh_sum_bf16", "return 0.5 * x * (1 + torch.tanh(x + 0.04 * x ** 3)), torch.log1p(torch.exp(x)), 1 + torch.erf(x)",
+         f"torch.randn(5, 40{H}) * 4"),
+    task("long_logits_bf16", "return F.cross_entropy(x, t), torch.logsumexp(y, -1), F.softmax(y, -1)",
+         f"torch.randn(3, 20000{H}) * 3, torch.randint(0, 20000, (3,)), torch.randn(140, 17000{H})", arguments="x, t, y"),
+    task("partly_rotated_bf16", "a, b = x[..., :8], x[..., 8:]\na = a * c + torch.cat((-a[..., 4:], a[..., :4]), -1) * s\n"
+         "return torch.cat((a, b), -1)", f"torch.randn(2, 3, 5, 32{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})", arguments="x, c, s"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

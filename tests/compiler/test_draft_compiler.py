@@ -151,7 +151,8 @@ SUMS = {
     "return x + self.p(F.gelu(x))": 0,  # the caller's own tensor
     "r = F.softmax(x, -1); return r + self.p(F.gelu(r)), r": 0,
     "r = F.softmax(x, -1); h = self.p(F.gelu(r)); return r + h, h": 0,
-    "r = F.softmax(x, -1); return r + self.b(F.gelu(r))": 0,  # with a bias
+    "r = F.softmax(x, -1); return r + self.b(F.gelu(r))": 1,  # what makes the residual adds the bias to it
+    "r = F.softmax(x, -1); return r + self.b(F.gelu(self.p(r)))": 0,  # which another product reads
     "r = F.softmax(x, -1); c = torch.view_as_complex(r.view(3, 20, 2)); return r + self.p(F.gelu(r)), torch.view_as_real(c * c)": 0,
 }
 

@@ -28,6 +28,7 @@ from torch import nn
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton import attention, layout, matmul, scan, width
+from bottega.compiler.backends.triton import map as maps
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
@@ -155,6 +156,7 @@ if __name__ == "__main__":
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     stand_in()
+    maps.MANY_TURNED = 1 << 12
     if sys.argv[1].startswith("tight"):
         tighten()
     if sys.argv[1].endswith("large"):

@@ -13,6 +13,7 @@ from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Load
 from bottega.compiler.fusion import turned
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, RowProgram
+from bottega.compiler.lowering.scope import squeezed_shape
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
@@ -42,15 +43,16 @@ def in_order(kernel: Kernel, otherwise: bool) -> Kernel:
 def as_returned(
     kernels: list[Kernel], buffers: dict[str, Buffer], returned: Any, layouts: Mapping[str, Shape]
 ) -> tuple[list[Kernel], Any]:
-    """What a map computes and only the caller reads, in the memory order in which the module itself returns it."""
+    """What a kernel computes and only the caller reads, in the memory order in which the module itself returns it."""
     changed, texts = list(kernels), {}
     for place, kernel in enumerate(kernels):
-        name = _mapped(kernel, buffers)
+        name = _mapped(kernel, buffers) or _row_filled(kernel, buffers)
         read_again = any(name in read(other) for other in kernels)
         if name not in layouts or read_again or len(layouts[name]) != len(buffers[name].shape):
             continue
         order = tuple(sorted(range(len(layouts[name])), key=lambda axis: (-layouts[name][axis], axis)))
-        changed[place], texts[name] = _lying(kernel, buffers, order)
+        lying = _lying if isinstance(kernel, Map) else _rows_lying
+        changed[place], texts[name] = lying(kernel, buffers, order)
     return changed, _seen(returned, texts)
 
 
@@ -90,8 +92,8 @@ def _mapped(kernel: Kernel, buffers: dict[str, Buffer]) -> str:
     """The buffer that a map fills, if it fills one, element by element in order."""
     if not isinstance(kernel, Map) or len(kernel.stores) != 1:
         return ""
-    view = kernel.stores[0].view
-    return view.buffer if view.contiguous and kernel.shape == buffers[view.buffer].shape else ""
+    view, shape = kernel.stores[0].view, buffers[kernel.stores[0].view.buffer].shape
+    return view.buffer if view.contiguous and kernel.shape in (shape, squeezed_shape(shape)) else ""
 
 
 def _row_filled(kernel: Kernel, buffers: dict[str, Buffer]) -> str:
@@ -115,9 +117,14 @@ def _lying(kernel: Kernel, buffers: dict[str, Buffer], order: tuple[int, ...]) -
     assert isinstance(kernel, Map)
     store = kernel.stores[0]
     name = store.view.buffer
-    shape = _turn(buffers, name, order)
+    before, shape = buffers[name].shape, _turn(buffers, name, order)
+    if kernel.shape != before:  # dimensions of size one are no loops
+        loops, shape = [axis for axis, size in enumerate(before) if size != 1], squeezed_shape(shape)
+        inner = tuple(loops.index(axis) for axis in order if axis in loops)
+    else:
+        inner = order
     lying = dataclasses.replace(
-        store, view=View(name, shape, contiguous_strides(shape), 0, name), body=turned(store.body, order)
+        store, view=View(name, shape, contiguous_strides(shape), 0, name), body=turned(store.body, inner)
     )
     return dataclasses.replace(kernel, shape=shape, stores=(lying,)), _back(name, order)
 

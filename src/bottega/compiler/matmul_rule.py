@@ -11,8 +11,9 @@ from bottega.compiler.kernel import Product
 from bottega.compiler.plan import KernelPlan
 
 LEAST_SIDE, MULTIPLE = 128, 16
-SHORT_DEPTH, MANY_ROWS = 256, 1024
-"""Of halves: up to this depth and from so many rows on, a product moves more bytes than it computes for them."""
+SHORT_DEPTH, MANY_ROWS = 64, 1024
+"""Of halves: up to this depth and from so many rows on, a product moves more bytes than it computes for them. At a depth of 192 ours takes 33 us
+where the library takes 21, which is more than a pass over the result (H200)."""
 
 
 def products_pay(plan: KernelPlan) -> bool:

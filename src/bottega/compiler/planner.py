@@ -10,7 +10,9 @@ import dataclasses
 from typing import Any
 
 from bottega.compiler import fusion
+from bottega.compiler.activated_products import ACTIVATED_PRODUCTS, activated_products
 from bottega.compiler.attention_pattern import attentions
+from bottega.compiler.biases import BIASES_APART, biases_apart
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
 from bottega.compiler.fusion_rule import fused_kernels, keeps_busy
@@ -56,6 +58,10 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
         kernels = merged_linears(kernels, buffers, returned)
     if SUMMED_PRODUCTS.name in passes:
         kernels = summed_products(kernels, buffers, returned | lowered.layouts.keys())
+    if ACTIVATED_PRODUCTS.name in passes:
+        kernels = activated_products(kernels, buffers, returned | lowered.layouts.keys())
+    if BIASES_APART.name in passes:
+        kernels = biases_apart(kernels, buffers, returned)
     kernels, result, to_copy = _unnamed(kernels, returned), lowered.returned, lowered.changed
     if IN_PLACE in passes:
         kernels, result, to_copy = stored_in_place(kernels, buffers, result, to_copy, lowered.apart)

@@ -1,21 +1,25 @@
 """A residual added to a linear layer that is left to the library: the product goes on from the residual where it lies.
 
 Apart, the sum reads two tensors and writes one, after the product has written its own. The library's product adds what lies in its result for
-one more read of it, in fp32, and rounds once.
+one more read of it, in fp32, and rounds once. A bias is added to the residual by the kernel that makes it.
 """
 
 from __future__ import annotations
 
-from bottega.compiler.bodies import made, operands, read
+import dataclasses
+import math
+
+from bottega.compiler.biases import bias_along
+from bottega.compiler.bodies import made, operands, read, stores
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.expression import Apply, Cast, Expression, Load
-from bottega.compiler.kernel import FunctionCall, Kernel, Map
+from bottega.compiler.expression import Apply, Cast, Expression, Load, apply
+from bottega.compiler.kernel import FunctionCall, Kernel, Map, PythonText, RowProgram, StoreOp
 from bottega.compiler.layouts import is_dense
 from bottega.compiler.view import Buffer, View
 
 SUMMED_PRODUCTS = CompilerPass(
     "summed_products",
-    "A linear layer without a bias, left to the vendor's library, and a residual of our own making that is added to it and not read again.",
+    "A linear layer that is left to the vendor's library, and a residual of our own making that is added to it and not read again.",
     "Let the library's product add to the residual where it lies ({origin}).",
 )
 ONTO = "linear_onto"
@@ -32,16 +36,22 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
         found = _sum(kernel, buffers)
         for name, residual in (found, found[::-1]) if found is not None else ():
             call = next((one for one in kernels if name in made(one)), None)
-            if not _is_plain(call) or name in kept or _readers(kernels, name) != [place]:
+            factors = linear_factors(call)
+            if factors is None or name in kept or _readers(kernels, name) != [place]:
                 continue
             assert isinstance(call, FunctionCall) and isinstance(kernel, Map)
-            maker = next((one for one in kernels if residual in made(one)), None)
+            maker, result = next((one for one in kernels if residual in made(one)), None), kernel.stores[0].view.buffer
             last = [each for each in _readers(kernels, residual) if each >= kernels.index(call)] == [place]
             if maker is None or isinstance(maker, FunctionCall) or residual in kept or not last or _seen_as(kernels, residual):
                 continue
-            arguments = (buffers[residual].whole(), *call.arguments)
-            whole = FunctionCall(ONTO, arguments, (), (kernel.stores[0].view.buffer,), (*call.origin, *kernel.origin))
-            rest = [whole if number == place else one for number, one in enumerate(kernels) if one is not call]
+            x, weight, bias = factors
+            begun: Kernel | None = maker
+            if bias is not None:
+                begun = _with_bias(maker, buffers[residual], bias) if _readers(kernels, residual) == [place] else None
+            if begun is None or buffers[residual].shape != buffers[result].shape:
+                continue
+            whole = FunctionCall(ONTO, (buffers[residual].whole(), x, weight), (), (result,), (*call.origin, *kernel.origin))
+            rest = [whole if one is kernel else begun if one is maker else one for one in kernels if one is not call]
             return summed_products(rest, buffers, kept)
     return kernels
 
@@ -73,15 +83,37 @@ def _sum(kernel: Kernel, buffers: dict[str, Buffer]) -> tuple[str, str] | None:
 
 def _whole(view: View, kernel: Map, buffers: dict[str, Buffer]) -> bool:
     buffer = buffers[view.buffer]
-    same = view.contiguous and not view.offset and view.shape == kernel.shape == buffer.shape and not buffer.strides
-    return same and buffers[kernel.stores[0].view.buffer].shape == buffer.shape
+    return view.contiguous and view.shape == kernel.shape and buffer.size == math.prod(kernel.shape) and not buffer.strides
 
 
-def _is_plain(call: Kernel | None) -> bool:
-    """Whether it is a linear layer without a bias, whose weight is a parameter as it is."""
-    if not isinstance(call, FunctionCall) or call.function != "F.linear" or call.library_call or call.then:
-        return False
+def linear_factors(call: Kernel | None) -> tuple[View, PythonText, View | None] | None:
+    """The rows, the weight as a linear layer has it, and the bias, of a call of torch that is a linear layer of parameters and no more."""
+    if not isinstance(call, FunctionCall) or call.library_call or call.then or call.keywords:
+        return None
     views = operands(call)
-    if len(views) != 2 or len(call.arguments) != 2 or call.keywords or views[1].text != views[1].buffer:
-        return False
-    return call.text in ("", f"F.linear({views[0].text}, {views[1].text})")
+    plain = ("", f"{call.function}({', '.join(view.text for view in views)})")
+    if call.function not in ("F.linear", "torch.addmm") or len(views) != len(call.arguments) or call.text not in plain:
+        return None
+    x, weight, *biases = views if call.function == "F.linear" else (*views[1:], views[0])
+    bias = biases[0] if biases else None
+    if weight.text != weight.buffer or (bias is not None and (bias.text != bias.buffer or len(bias.shape) != 1)):
+        return None
+    return x, PythonText(weight.text if call.function == "F.linear" else f"{weight.text}.t()"), bias
+
+
+def _with_bias(maker: Kernel, residual: Buffer, bias: View) -> Kernel | None:
+    """The kernel that makes the residual, storing it with the bias added."""
+
+    def begun(store: StoreOp) -> StoreOp:
+        added = bias_along(store.view, residual, len(residual.shape) - 1, bias.buffer, residual.dtype)
+        return store if added is None else StoreOp(store.view, apply("add", store.body, added), store.dtype)
+
+    kept = stores(maker)
+    made_anew = tuple(begun(store) if store.view.buffer == residual.name else store for store in kept)
+    if made_anew == kept:
+        return None
+    if isinstance(maker, Map):
+        return dataclasses.replace(maker, stores=made_anew)
+    return (
+        dataclasses.replace(maker, element_stores=made_anew) if isinstance(maker, RowProgram) and not maker.row_stores else None
+    )

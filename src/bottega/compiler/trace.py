@@ -29,6 +29,7 @@ from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
 from bottega.compiler.masked_elements import with_masks_kept
 from bottega.compiler.recurrent_shapes import one_step_each
+from bottega.compiler.self_attention import straight_attention
 from bottega.compiler.traced_graph import Graph, attribute_of, graph_of, has_tensor, operator_name
 from bottega.compiler.value_checks import checks_pass
 from bottega.core.arguments import Arguments, read_arguments
@@ -140,7 +141,7 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
 
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
-    with checks_pass():
+    with checks_pass(), straight_attention():
         return torch.export.export(model, given.positional, given.keywords, strict=False)
 
 

@@ -55,13 +55,17 @@ def _as_one(piece: LoweredTensor, dim: int) -> LoweredTensor:
 def _within(piece: LoweredTensor, shape: tuple[int, ...], dim: int, start: int, alike: bool) -> Expression:
     """The piece's element at the place in the whole, or any other of its elements where the whole is read outside of it.
 
-    Of pieces that are all alike it is the one at the remainder: neighbours stay neighbours, so that they are read together.
+    Of pieces that are all alike, or of a first one that divides the whole, it is the one at the remainder: neighbours stay neighbours, so that they
+    are read together.
     """
     view = piece.view
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(view.strides))
+    if piece.shape == shape:
+        return Load(view, piece.dtype)
     if piece.shape[dim] == 1:
         return Load(View(view.buffer, shape, strides, view.offset, view.text), piece.dtype)
     index: Expression = Index(dim) if start == 0 else apply("sub", Index(dim), start)
+    alike |= start == 0 and shape[dim] % piece.shape[dim] == 0
     if alike:
         index = apply("remainder", Index(dim), piece.shape[dim])
     elif start > 0:

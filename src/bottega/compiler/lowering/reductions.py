@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -41,6 +42,8 @@ OPERATORS = frozenset(
 
 MOST_TOP, LONGEST_TOP = 8, 8192
 """Elements that are taken out of a row one after the other, and how long a row may be that one program holds meanwhile."""
+WIDEST_ROUTER = 256
+"""Experts, of which those with the largest values are chosen."""
 SHORT_POINTS = 64
 """Coordinates of points whose distances are not worth a matrix product."""
 
@@ -58,7 +61,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if "cdist" in operator:
         return _distances(scope)
     if operator == "topk":
-        return _top(scope), None
+        return _top(scope)
     x = scope.operand("self")
     dims, keep = _dims(scope, x.shape), bool(scope.argument("keepdim"))
     if not x.shape:
@@ -121,14 +124,15 @@ def _reduced(
     return _row_result(scope, x, dims, keep, [(name, word, body)], Name(name), number)
 
 
-def _top(scope: LoweringScope) -> LoweredTensor:
-    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing. NaN is the largest: then
-    nothing equals the maximum, and the first NaN is taken."""
+def _top(scope: LoweringScope) -> tuple[LoweredTensor, LoweredTensor | None]:
+    """The largest of each row, then the largest of the others, and so on. NaN is the largest: then nothing equals the maximum, and the first NaN is
+    taken. Of equals the first comes first, where torch says nothing; so places are ours for a router alone, whose values are computed."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
     asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
-    if any(each["self"].name == name and each["index"] for each in asked):
+    places = any(each["self"].name == name and each["index"] for each in asked)
+    if places and (x.shape[dim] > WIDEST_ROUTER or scope.buffers[x.view.buffer].kind != "result"):
         raise scope.refuse("places are asked for")
     if scope.argument("largest") is False:
         raise scope.refuse("takes the smallest, which may be NaN where nothing else is left")
@@ -139,20 +143,23 @@ def _top(scope: LoweringScope) -> LoweredTensor:
     body: Expression = Load(x.view, x.dtype)
     buffer = scope.fresh(shape, dtype)
     strides = tuple(contiguous_strides(shape)[axis] for axis in axes if shape[axis] != 1)
+    where = scope.fresh(shape, "int64", "_places") if places else None
     reductions: list[Reduction] = []
     stores: list[StoreOp] = []
     for number in range(count):
         value, place = f"top{number}", f"place{number}"
         reductions.append(Reduction(value, "max", turned(body, x.shape, order)))
-        if number + 1 < count:
+        if places or number + 1 < count:
             found = apply("or", apply("eq", body, Name(value)), apply("ne", body, body))
             found = apply("where", found, Index(dim), x.shape[dim])
             reductions.append(Reduction(place, "min", turned(found, x.shape, order)))
             body = apply("where", apply("eq", Index(dim), Name(place)), -math.inf, body)
         view = View(buffer.name, squeezed_shape(kept), strides, number * contiguous_strides(shape)[dim])
         stores.append(StoreOp(view, Name(value), dtype))
+        if where is not None:
+            stores.append(StoreOp(dataclasses.replace(view, buffer=where.name), Name(place), "int64"))
     scope.state(RowProgram(squeezed_shape(kept), (x.shape[dim],), tuple(reductions), tuple(stores), (), scope.origin))
-    return LoweredTensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype), None if where is None else LoweredTensor(marked(where), "int64")
 
 
 def _moments(

@@ -41,6 +41,9 @@ class TritonEmitter(ExpressionEmitter):
                     else self.text(arguments[0], uses)
                 )
             return f"tl.{function}({self.floating(arguments[0], uses)[0]})", ATOM
+        if function == "one_plus_erf":
+            self.writer.file.helpers.add(function)
+            return f"{function}({self.floating(arguments[0], uses)[0]})", ATOM
         if function in LIBDEVICE:
             self.writer.file.imports.add("from triton.language.extra import libdevice")
             inside = [self.floating(argument, uses)[0] for argument in arguments]
@@ -156,14 +159,17 @@ class TritonEmitter(ExpressionEmitter):
         return f"tl.{node.function}({texts[0]}, {texts[1]}{keep})", ATOM
 
     def remainder(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int]:
-        left, right = self.named(node.arguments[0]), self.text(node.arguments[1], uses)
+        value, by = node.arguments
+        if node.function == "remainder" and isinstance(value, Index) and isinstance(by, Constant):  # neither is negative
+            return f"{self.index(value.axis, int(by.value))} % {self.constant(by)[0]}", MUL
+        left, right = self.named(value), self.text(by, uses)
         divisor = wrap(right[0], right[1], ATOM)
         if self.kind(node) == "float":
             if node.function == "floor_divide":
                 return f"tl.floor({left} / {divisor})", ATOM
             return f"{left} - tl.floor({left} / {divisor}) * {divisor}", ADD
-        if isinstance(node.arguments[0], Index) and isinstance(node.arguments[1], Constant):  # neither is negative
-            return f"{left} {'%' if node.function == 'remainder' else '//'} {divisor}", MUL
+        if isinstance(value, Index) and isinstance(by, Constant):
+            return f"{left} // {divisor}", MUL
         rest = self.writer.numbered()
         self.writer.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
         off = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"

@@ -68,7 +68,8 @@ class ExpressionEmitter(ABC):
     writer: KernelWriter
     load: Callable[[Load | Gather, str], str]
     """Writes a load, given the text of a computed index; returns the value's text."""
-    index: Callable[[int], str]
+    index: Callable[..., str]
+    """The name of the index along an axis; with a divisor, of one with the same remainder."""
     kinds: dict[str, str] = field(default_factory=dict)
     """What named values are: float, int or bool. A float where nothing is said."""
     names: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from bottega.compiler.activated_products import ACTIVATED, LINEAR_ACTIVATED
 from bottega.compiler.allocate import allocation
+from bottega.compiler.backends.triton.narrow_functions import ONE_PLUS_ERF
 from bottega.compiler.backends.triton.width import in_64_bits, is_large
 from bottega.compiler.merged_linears import JOINED
 from bottega.compiler.plan import KernelPlan
@@ -29,6 +31,8 @@ HELPERS = {
     "nan_min": "@triton.jit\ndef nan_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "joined": JOINED,
     ONTO: LINEAR_ONTO,
+    ACTIVATED: LINEAR_ACTIVATED,
+    "one_plus_erf": ONE_PLUS_ERF,
     "logaddexp": "@triton.jit\ndef logaddexp(a, b):\n    near = tl.exp(-tl.abs(a - b))\n"
     "    return tl.where(a == b, a + 0.6931471805599453, tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL) + tl.log(1.0 + near))",
     "times": "@triton.jit\ndef times(a, b):\n    return a * b",

@@ -18,7 +18,7 @@ from bottega.compiler.backends.triton.accumulate import (
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
-from bottega.compiler.backends.triton.spelling import kind_of
+from bottega.compiler.backends.triton.spelling import NARROW, kind_of
 from bottega.compiler.expression import Cast, Expression, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.view import View
@@ -26,6 +26,7 @@ from bottega.compiler.view import View
 LONGEST_ROW = 16384
 """Elements of a row that one program keeps in registers."""
 TALLEST_TILE = 8192
+"""Elements of at least 32 rows side by side in memory, of halves 16, that one program keeps in registers: a loop waits for memory at every step."""
 SHORT_ROW = 512
 PIECE = 4096
 """Elements below which a piece of a row is not worth a program of its own."""
@@ -51,7 +52,8 @@ def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
     loads = {v for r in kernel.reductions for v in views(r.body)} | {v for s in kernel.element_stores for v in views(s.body)}
     full = sum(_is_full(view, len(kernel.kept)) for view in loads)
     if outer:
-        looped = columns > TALLEST_TILE // 32 // (2 if full > 2 else 1)
+        least = 16 if of_halves(kernel) else 32
+        looped = columns > TALLEST_TILE // least // (2 if full > 2 else 1)
         programs = math.ceil(rows / 64)
     else:
         looped = columns > LONGEST_ROW // (2 if full > 3 else 1)
@@ -64,6 +66,11 @@ def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
         return RowLayout(outer, outer, True, splits)
     packed = file.on("short_rows_packed") and columns <= SHORT_ROW and rows > 1
     return RowLayout(outer or packed, outer, looped)
+
+
+def of_halves(kernel: RowProgram) -> bool:
+    """Whether all that it stores is narrower than fp32."""
+    return all(store.dtype in NARROW for store in (*kernel.row_stores, *kernel.element_stores))
 
 
 def _is_full(view: View, kept: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bottega.compiler.activated_products import ACTIVATED_PRODUCTS
+from bottega.compiler.biases import BIASES_APART
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.planner_passes import OWN_RECURRENCE
 from bottega.compiler.summed_products import SUMMED_PRODUCTS
@@ -13,6 +15,8 @@ PASSES: tuple[CompilerPass, ...] = (
         "Multiply the inputs of all steps at once and launch a kernel of our own for each step ({origin}), with all gates of a unit in one program.",
     ),
     SUMMED_PRODUCTS,
+    ACTIVATED_PRODUCTS,
+    BIASES_APART,
     CompilerPass(
         "short_rows_packed",
         "Rows of at most 512 neighbouring elements.",

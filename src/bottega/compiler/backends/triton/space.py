@@ -229,12 +229,14 @@ class IndexSpace:
                     text += f" % {self.size(group, loop)}"
                 self.writer.line(f"{owner.indices[loop]} = {text}")
 
-    def index_of(self, axis: int) -> str:
-        """The name of the index along one axis of the unmerged space."""
+    def index_of(self, axis: int, divisor: int = 0) -> str:
+        """The name of the index along one axis of the unmerged space; with a divisor, of any that has the same remainder. Triton sees that
+        neighbours are read together by the index over all loops, and not by the remainder of a remainder."""
         for number, group in enumerate(self.groups):
             for place, loop in enumerate(group.loops):
                 if loop.axes == (axis,):
-                    if len(group.loops) == 1:
+                    last = loop is group.loops[-1] and not group.apart
+                    if len(group.loops) == 1 or (divisor and last and loop.size % divisor == 0):
                         return group.index
                     self.needed.add((number, place))
                     return group.indices[place]

@@ -11,6 +11,7 @@ from bottega.compiler.backends.triton.grouped_product import write_grouped_produ
 from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
+from bottega.compiler.backends.triton.narrow_functions import in_halves
 from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.recurrence import both_ways, write_recurrence
 from bottega.compiler.backends.triton.rows import write_rows
@@ -56,7 +57,7 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
             after = plan.kernels[place + 1 : place + 2]
             write_recurrence(file, [kernel, *(one for one in after if isinstance(one, Recurrence) and both_ways(kernel, one))])
         else:
-            _write(file, kernel)
+            _write(file, in_halves(kernel))
         if (chunk := plan.chunk_until(place)) is not None:
             file.forward = [*before, chunk.loop(file.forward)]
     file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
