@@ -89,7 +89,7 @@ RL_SETTINGS = (
     "data.steps=1000", "data.pack_tokens=16384", "rollout.tasks=16", "rollout.schemes=0", "rollout.samples=8", "rollout.turns=1",
     "rollout.replaced=0", "rollout.summaries=0", "rollout.temperature=1.0", "rollout.max_tokens=1536", "rollout.style=terse", "rollout.timeout=20",
     "rollout.band=[0.1, 0.9]", "rollout.updates=2", "reward.name=kevin", "reward.cap=1.5", "reward.gamma=0.4", "advantage.name=grpo",
-    "rejection.coverage.on=false", "rejection.mismatch.low=0.9", "rejection.mismatch.high=1.1", "ablations.skills=false", "optimiser.lr=2e-5",
+    "rejection.coverage.on=false", "rejection.mismatch.low=0.9", "rejection.mismatch.high=1.1", "ablations.skills=false", "optimiser.lr=1e-5",
     "optimiser.weight_decay=0", "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16",
     "log.tensorboard=false",
 )  # fmt: skip
