@@ -174,8 +174,6 @@ HALVES = [
          "self.c, self.n = nn.Conv1d(8, 16, 3, stride=2).bfloat16(), nn.LayerNorm(16).bfloat16()"),
     task("self_attention_bf16", "return x + self.m(x, x, x, need_weights=False)[0]", f"torch.randn(2, 6, 32{H})",
          "self.m = nn.MultiheadAttention(32, 4, batch_first=True).bfloat16().eval()"),
-    task("router_bf16", "v, i = F.softmax(self.fc(x), -1, dtype=torch.float32).topk(2, -1)\nreturn v / v.sum(-1, keepdim=True), i",
-         f"torch.randn(20, 16{H})", "self.fc = nn.Linear(16, 6, bias=False).bfloat16()"),
     task("turned_bf16", "return x.transpose(1, 2) * 2 + y", f"torch.randn(2, 300, 70{H}), torch.randn(2, 70, 300{H})", arguments="x, y"),
     task("tanh_sum_bf16", "return 0.5 * x * (1 + torch.tanh(x + 0.04 * x ** 3)), torch.log1p(torch.exp(x)), 1 + torch.erf(x)",
          f"torch.randn(5, 40{H}) * 4"),

@@ -18,6 +18,8 @@ from bottega.compiler.view import Buffer, View, contiguous_strides
 
 CHUNK_BYTES = 32 << 20
 """Of logits: less than the caches of a GPU or a server's processor hold, and rows enough to fill its units."""
+FEWEST_HALVES = 512
+"""Rows of halves at least, however much they are: each piece reads the whole weight, and 128 rows of 2,048 took as long as that does."""
 FEWEST_CHUNKS = 4
 START = "start"
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -95,8 +97,9 @@ class _Chunked:
         within = rows // self.count
         if rows % self.count or steps != {within * width} or any(view.offset >= within * width for view in own):
             return None
-        least = within * width * BYTES[self.logits.dtype]
-        self.step = max((n for n in range(1, self.count) if self.count % n == 0 and n * least <= CHUNK_BYTES), default=0)
+        size = BYTES[self.logits.dtype]
+        most = max(CHUNK_BYTES // (width * size), FEWEST_HALVES if size == 2 else 0) // within
+        self.step = max((n for n in range(1, self.count) if self.count % n == 0 and n <= most), default=0)
         if not self.step or self.count // self.step < FEWEST_CHUNKS:
             return None
         pieces = self._program()

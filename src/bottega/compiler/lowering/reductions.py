@@ -126,13 +126,15 @@ def _reduced(
 
 def _top(scope: LoweringScope) -> tuple[LoweredTensor, LoweredTensor | None]:
     """The largest of each row, then the largest of the others, and so on. NaN is the largest: then nothing equals the maximum, and the first NaN is
-    taken. Of equals the first comes first, where torch says nothing; so places are ours for a router alone, whose values are computed."""
+    taken. Of equals the first comes first, and torch's order is another one; so places are ours for a router alone, whose values are computed, and not of
+    halves: one row in a hundred has two largest."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
     asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
     places = any(each["self"].name == name and each["index"] for each in asked)
-    if places and (x.shape[dim] > WIDEST_ROUTER or scope.buffers[x.view.buffer].kind != "result"):
+    halves = any(buffer.dtype in ("float16", "bfloat16") for buffer in scope.buffers.values())
+    if places and (halves or x.shape[dim] > WIDEST_ROUTER or scope.buffers[x.view.buffer].kind != "result"):
         raise scope.refuse("places are asked for")
     if scope.argument("largest") is False:
         raise scope.refuse("takes the smallest, which may be NaN where nothing else is left")
