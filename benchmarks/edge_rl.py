@@ -7,7 +7,7 @@ one, by what is the compiler's answer to the letter (`draw`, `select --by-answer
 (`rollout.band`). A step is one turn of 16 tasks and replaces none. A right answer earns 0.3 and a wrong one nothing where nothing is timed: to leave
 matrix products to the library is right, so coverage neither pays (`reward.name=kevin`) nor drops an answer (`rejection.coverage.on`). All weights are
 trained: in a few dozen updates an adapter hardly moves. Stages, because a GPU may be lent for minutes: every arm stops at its time with a checkpoint,
-and the same call goes on. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
+and the same call goes on. `edge_rl.sh` is all of it in ten minutes. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
 
     PYTHONPATH=src python3 benchmarks/edge_rl.py draw edge --skip 1000 --limit 800
     PYTHONPATH=src python3 benchmarks/edge_rl.py select edge --by-answer

@@ -126,8 +126,8 @@ def _reduced(
 
 def _top(scope: LoweringScope) -> tuple[LoweredTensor, LoweredTensor | None]:
     """The largest of each row, then the largest of the others, and so on. NaN is the largest: then nothing equals the maximum, and the first NaN is
-    taken. Of equals the first comes first, and torch's order is another one; so places are ours for a router alone, whose values are computed, and not of
-    halves: one row in a hundred has two largest."""
+    taken. Of equals the first comes first, and torch's order is another one; so places are ours for a router alone, whose values are computed,
+    and not of halves: one row in a hundred has two largest."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
