@@ -251,7 +251,7 @@ def _judge_all(
             except BottegaError as error:
                 _log(f"{layer.name}: no verdict: {_line(str(error))}")
                 continue
-            row = _row(layer.name, number, draft["technique"], verdict)
+            row = {**_row(layer.name, number, draft["technique"], verdict), "again": again}
             with lock, open(path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             told = _told(Verdict.from_json(verdict))
@@ -271,8 +271,8 @@ def _verdicts(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 
 def _is_unsure(row: dict[str, Any] | None) -> bool:
-    """The interval against the best baseline holds 1: beside many compilers intervals are wide."""
-    each = row["speedup"].values() if row else ()
+    """The interval against the best baseline holds 1: beside many compilers intervals are wide. Once: then it stays so."""
+    each = row["speedup"].values() if row and not row["again"] else ()
     return bool(each) and min(one["low"] for one in each) <= 1 <= min(one["high"] for one in each)
 
 

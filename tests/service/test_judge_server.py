@@ -114,12 +114,12 @@ def test_a_task_that_cannot_be_run_has_a_report_that_says_so(server: Running) ->
 
 
 def test_events_tell_every_state_and_end_with_the_verdict(server: Running) -> None:
-    _, found = server.post("judge 0.3 events", "alice", wait=0)
+    _, found = server.post("judge 1.5 events", "alice", wait=0)
     status, headers, text = server.ask("GET", f"/v1/verdicts/{found['id']}/events", token="alice")
     assert status == 200 and headers["Content-Type"].startswith("text/event-stream")
     told = [dict(line.split(": ", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
     assert [each["event"] for each in told][-2:] == ["running", "done"]
-    assert json.loads(told[-1]["data"])["verdict"]["diagnosis"] == "judge 0.3 events"
+    assert json.loads(told[-1]["data"])["verdict"]["diagnosis"] == "judge 1.5 events"
 
 
 def test_skills_devices_metrics_and_docs(server: Running) -> None:

@@ -1,13 +1,13 @@
 """The end of a call on a GPU, found by a kernel of the controller's that is queued on the device before the call is over.
 
-The worker's device writes a flag into shared memory, in stream order, when the module's work is done. The controller's kernel waits
-behind that work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the
-flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
-kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. (An H200 turns to the other
-process after 2 ms all the same: of longer work the kernel comes in between, and what is left behind an early flag is part of the delivery, which is
-timed too.) The end of a delivery is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after another:
-what the worker has the device do meanwhile, for its next call, makes some of them late. (A single kernel that stays on the device does not see
-it: the device does not turn to the other process in the moment before the next one.)
+The worker's device writes a flag into shared memory, in stream order, when the module's work is done. The controller's kernel waits behind that
+work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the flag, it poisons the
+inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the kernel, however early the flag
+was written: a worker that writes it early saves no launch, no message and no wake-up. (An H200 turns to the other process after 2 ms all the same:
+of longer work the kernel comes in between, and what is left behind an early flag is part of the delivery, which is timed too.) The end of a
+delivery is found in the same way; there the kernel only reads. From then on until the worker is stopped, empty kernels are launched one after
+another: what the worker has the device do meanwhile, for its next call, makes some of them late. (A single kernel that stays on the device does
+not see it: the device does not turn to the other process in the moment before the next one.)
 """
 
 from __future__ import annotations
