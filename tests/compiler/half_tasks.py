@@ -172,6 +172,11 @@ HALVES = [
          f"torch.randn(3, 6, 16{H})", "self.a, self.b = nn.Linear(16, 24).bfloat16(), nn.Linear(24, 16).bfloat16()"),
     task("convolved_bias_bf16", "return F.gelu(self.n(self.c(x).transpose(1, 2)).transpose(1, 2))", f"torch.randn(2, 8, 21{H})",
          "self.c, self.n = nn.Conv1d(8, 16, 3, stride=2).bfloat16(), nn.LayerNorm(16).bfloat16()"),
+    task("unbatched_bias_bf16", "return F.gelu(self.c(x)) * 2", f"torch.randn(8, 16{H})", "self.c = nn.Conv1d(8, 16, 3, padding=1).bfloat16()"),
+    task("other_biases_bf16", "r = F.softmax(x, -1)\nh = F.gelu(r)\ncomputed = r + F.linear(h, self.w, torch.softmax(self.b, 0))\n"
+         "q = F.softmax(y, -1)\nreturn computed, q + torch.addmm(self.one, F.gelu(q), self.w)", f"torch.randn(6, 16{H}), torch.randn(6, 16{H})",
+         "self.b, self.one = (nn.Parameter(torch.randn(n).bfloat16()) for n in (16, 1))\n"
+         "self.w = nn.Parameter(torch.randn(16, 16).bfloat16())", "x, y"),
     task("self_attention_bf16", "return x + self.m(x, x, x, need_weights=False)[0]", f"torch.randn(2, 6, 32{H})",
          "self.m = nn.MultiheadAttention(32, 4, batch_first=True).bfloat16().eval()"),
     task("turned_bf16", "return x.transpose(1, 2) * 2 + y", f"torch.randn(2, 300, 70{H}), torch.randn(2, 70, 300{H})", arguments="x, y"),

@@ -44,12 +44,21 @@ QUICK = (
     ),
     *("pool_rounded_up", "no_elements"),
     *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first", "scan_logs"),
-    *("pool_wide", "top_of_rows", "router", "top_with_nan", "product_strips", "attend_pieces", "rolled", "nearest", "numbered"),
+    *("pool_wide", "top_of_rows", "top_with_nan", "product_strips", "attend_pieces", "rolled", "nearest", "numbered"),
 )
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = (
     *("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16"),
-    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "biased_sum_bf16", "convolved_bias_bf16"),
+    *(
+        "normed_heads_bf16",
+        "heads_first_bf16",
+        "residual_sum_bf16",
+        "biased_sum_bf16",
+        "convolved_bias_bf16",
+        "unbatched_bias_bf16",
+        "other_biases_bf16",
+    ),
+    *("unbatched_bias_bf16", "other_biases_bf16"),
     *("self_attention_bf16", "turned_bf16", "tanh_sum_bf16", "partly_rotated_bf16"),
 )
 LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in QUICK_HALVES)
@@ -108,7 +117,6 @@ def source(name: str, *techniques: str) -> str:
 def test_wide_windows_are_read_along_memory_and_a_row_is_held_while_its_largest_are_taken() -> None:
     pools, tops = source("pool_wide"), source("top_of_rows")
     assert "kx = tl.arange(0, TAPS)[None, :]" in pools and "for kx in" not in pools
-    assert "topk" not in source("router")
     assert "torch.topk" not in tops and tops.count("tl.min(") == 5 and "tl.argmax(" not in tops
 
 

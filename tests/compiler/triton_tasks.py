@@ -31,8 +31,6 @@ WIDE = [
     task("pool_wide_padded", "return F.avg_pool1d(x, 11, 4, 5, count_include_pad=False) - F.max_pool1d(x, 11, 4, 5)", "torch.randn(2, 3, 30)"),
     task("top_of_rows", "return torch.topk(x, 5, dim=1).values * 2, torch.topk(x.exp(), 2, dim=0)[0]",
          "torch.randn(6, 37).round(decimals=1)"),
-    task("router", "v, i = F.softmax(self.fc(x), -1).topk(2, -1)\nreturn v / v.sum(-1, keepdim=True), i", "torch.randn(20, 16)",
-         "self.fc = nn.Linear(16, 6, bias=False)"),
     task("top_with_nan", "return torch.topk(x, 3)[0].nan_to_num(3e4), torch.topk(x, 3, largest=False)[0].nan_to_num(3e4) + 1",
          "torch.randn(4, 5).masked_fill_(torch.rand(4, 5) < 0.4, float('nan'))"),
     task("product_strips", "return F.relu(x @ y) + 1", "torch.randn(70, 48), torch.randn(48, 90)", arguments="x, y"),

@@ -24,7 +24,8 @@ def biases_apart(kernels: list[Kernel], buffers: dict[str, Buffer], returned: se
         result, bias = buffers[call.results[0]], call.arguments[2]
         others = [kernel for number, kernel in enumerate(kernels) if number != place]
         added = [_adding(kernel, result, bias, buffers[bias.buffer].dtype) for kernel in others]
-        if result.dtype not in ("float16", "bfloat16") or not all(added):
+        batched = len(result.shape) == len(buffers[call.arguments[1].buffer].shape)
+        if result.dtype not in ("float16", "bfloat16") or not batched or not all(added):
             continue
         plain = dataclasses.replace(call, arguments=(*call.arguments[:2], None, *call.arguments[3:]), text="", looks=())
         made = [kernel for kernel in added if kernel is not None]

@@ -36,7 +36,7 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
         found = _sum(kernel, buffers)
         for name, residual in (found, found[::-1]) if found is not None else ():
             call = next((one for one in kernels if name in made(one)), None)
-            factors = linear_factors(call)
+            factors = linear_factors(call, buffers)
             if factors is None or name in kept or _readers(kernels, name) != [place]:
                 continue
             assert isinstance(call, FunctionCall) and isinstance(kernel, Map)
@@ -46,6 +46,8 @@ def summed_products(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set
                 continue
             x, weight, bias = factors
             begun: Kernel | None = maker
+            if bias is not None and any(bias.buffer in made(one) for one in kernels):
+                continue  # it may be computed later than the residual
             if bias is not None:
                 begun = _with_bias(maker, buffers[residual], bias) if _readers(kernels, residual) == [place] else None
             if begun is None or buffers[residual].shape != buffers[result].shape:
@@ -86,7 +88,7 @@ def _whole(view: View, kernel: Map, buffers: dict[str, Buffer]) -> bool:
     return view.contiguous and view.shape == kernel.shape and buffer.size == math.prod(kernel.shape) and not buffer.strides
 
 
-def linear_factors(call: Kernel | None) -> tuple[View, PythonText, View | None] | None:
+def linear_factors(call: Kernel | None, buffers: dict[str, Buffer]) -> tuple[View, PythonText, View | None] | None:
     """The rows, the weight as a linear layer has it, and the bias, of a call of torch that is a linear layer of parameters and no more."""
     if not isinstance(call, FunctionCall) or call.library_call or call.then or call.keywords:
         return None
@@ -96,7 +98,9 @@ def linear_factors(call: Kernel | None) -> tuple[View, PythonText, View | None] 
         return None
     x, weight, *biases = views if call.function == "F.linear" else (*views[1:], views[0])
     bias = biases[0] if biases else None
-    if weight.text != weight.buffer or (bias is not None and (bias.text != bias.buffer or len(bias.shape) != 1)):
+    if weight.text != weight.buffer:
+        return None
+    if bias is not None and (bias.text != bias.buffer or bias.shape != buffers[call.results[0]].shape[-1:]):
         return None
     return x, PythonText(weight.text if call.function == "F.linear" else f"{weight.text}.t()"), bias
 
@@ -110,7 +114,7 @@ def _with_bias(maker: Kernel, residual: Buffer, bias: View) -> Kernel | None:
 
     kept = stores(maker)
     made_anew = tuple(begun(store) if store.view.buffer == residual.name else store for store in kept)
-    if made_anew == kept:
+    if any(new is old for new, old in zip(made_anew, kept) if old.view.buffer == residual.name):
         return None
     if isinstance(maker, Map):
         return dataclasses.replace(maker, stores=made_anew)

@@ -104,7 +104,7 @@ def _import_more(names: Sequence[str]) -> str:
         process = -1
     os.close(theirs)
     answered = bool(select.select([ours], [], [], IMPORT_SECONDS)[0])
-    data = os.read(ours, LARGEST_PACKET) if answered else b""
+    data = os.read(ours, 8 * LARGEST_PACKET) if answered else b""
     os.close(ours)
     if process >= 0:
         with contextlib.suppress(ProcessLookupError):

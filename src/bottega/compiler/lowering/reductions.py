@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -42,8 +41,6 @@ OPERATORS = frozenset(
 
 MOST_TOP, LONGEST_TOP = 8, 8192
 """Elements that are taken out of a row one after the other, and how long a row may be that one program holds meanwhile."""
-WIDEST_ROUTER = 256
-"""Experts, of which those with the largest values are chosen."""
 SHORT_POINTS = 64
 """Coordinates of points whose distances are not worth a matrix product."""
 
@@ -61,7 +58,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if "cdist" in operator:
         return _distances(scope)
     if operator == "topk":
-        return _top(scope)
+        return _top(scope), None
     x = scope.operand("self")
     dims, keep = _dims(scope, x.shape), bool(scope.argument("keepdim"))
     if not x.shape:
@@ -124,17 +121,14 @@ def _reduced(
     return _row_result(scope, x, dims, keep, [(name, word, body)], Name(name), number)
 
 
-def _top(scope: LoweringScope) -> tuple[LoweredTensor, LoweredTensor | None]:
-    """The largest of each row, then the largest of the others, and so on. NaN is the largest: then nothing equals the maximum, and the first NaN is
-    taken. Of equals the first comes first, and torch's order is another one; so places are ours for a router alone, whose values are computed,
-    and not of halves: one row in a hundred has two largest."""
+def _top(scope: LoweringScope) -> LoweredTensor:
+    """The largest of each row, then the largest of the others, and so on. Places are torch's: of equals it says nothing. NaN is the largest: then
+    nothing equals the maximum, and the first NaN is taken."""
     x, count = scope.operand("self"), int(scope.argument("k"))
     (shape, dtype), name = scope.spec(), scope.node.name
     dim = scope.argument("dim") % max(len(x.shape), 1)
     asked = (node.arguments for node in scope.graph.nodes if node.operator == "getitem")
-    places = any(each["self"].name == name and each["index"] for each in asked)
-    halves = any(buffer.dtype in ("float16", "bfloat16") for buffer in scope.buffers.values())
-    if places and (halves or x.shape[dim] > WIDEST_ROUTER or scope.buffers[x.view.buffer].kind != "result"):
+    if any(each["self"].name == name and each["index"] for each in asked):
         raise scope.refuse("places are asked for")
     if scope.argument("largest") is False:
         raise scope.refuse("takes the smallest, which may be NaN where nothing else is left")
@@ -145,23 +139,20 @@ def _top(scope: LoweringScope) -> tuple[LoweredTensor, LoweredTensor | None]:
     body: Expression = Load(x.view, x.dtype)
     buffer = scope.fresh(shape, dtype)
     strides = tuple(contiguous_strides(shape)[axis] for axis in axes if shape[axis] != 1)
-    where = scope.fresh(shape, "int64", "_places") if places else None
     reductions: list[Reduction] = []
     stores: list[StoreOp] = []
     for number in range(count):
         value, place = f"top{number}", f"place{number}"
         reductions.append(Reduction(value, "max", turned(body, x.shape, order)))
-        if places or number + 1 < count:
+        if number + 1 < count:
             found = apply("or", apply("eq", body, Name(value)), apply("ne", body, body))
             found = apply("where", found, Index(dim), x.shape[dim])
             reductions.append(Reduction(place, "min", turned(found, x.shape, order)))
             body = apply("where", apply("eq", Index(dim), Name(place)), -math.inf, body)
         view = View(buffer.name, squeezed_shape(kept), strides, number * contiguous_strides(shape)[dim])
         stores.append(StoreOp(view, Name(value), dtype))
-        if where is not None:
-            stores.append(StoreOp(dataclasses.replace(view, buffer=where.name), Name(place), "int64"))
     scope.state(RowProgram(squeezed_shape(kept), (x.shape[dim],), tuple(reductions), tuple(stores), (), scope.origin))
-    return LoweredTensor(marked(buffer), dtype), None if where is None else LoweredTensor(marked(where), "int64")
+    return LoweredTensor(marked(buffer), dtype)
 
 
 def _moments(

@@ -69,7 +69,7 @@ class TrustedBatch:
         self.task, self.candidates, self.settings, self.rounds = task, candidates, settings, rounds
         self.invalid = False
         self.seconds: Counter[str] = Counter()
-        self.candidate, self.stage, self._since = "", "opening", time.monotonic()
+        self.candidate, self.stage, self._since = "", "importing", time.monotonic()
         self._on_verdict, self._on_problem = on_verdict, on_problem
         self._left = {one.id: one for one in candidates}
         self._used: Counter[str] = Counter()
@@ -212,7 +212,7 @@ class TrustedProcess:
 
     def _let_timers_go_first(self, batch: TrustedBatch) -> None:
         """While a foreign worker imports and builds the task, before it has run any candidate, it stands still for whoever wants to time."""
-        opening = self.foreign and self.tasks == self.batches == 1 and batch.stage == "opening"
+        opening = self.foreign and self.tasks == self.batches == 1 and batch.stage == "importing"
         while opening and not self._channel.has_unread() and time.monotonic() < batch.deadline():
             if not self._lease.wanted():
                 time.sleep(POLL_SECONDS)

@@ -158,7 +158,7 @@ class TrustedWorker:
             return self.task
         self._close()
         self.current = ""
-        with self.sharing.stage("opening"):
+        with self.sharing.stage("importing"):
             opened = TrustedTask(task, self.settings, self.device, self.control, self.sharing)
         with self.sharing.shared(), self.sharing.stage("opening"):
             opened.open()

@@ -35,9 +35,6 @@ def in_halves(kernel: Kernel) -> Kernel:
 
 def _cheaper(body: Expression) -> Expression:
     for node in walk(body):
-        if isinstance(node, Apply) and node.function == "log1p" and _is_exponential(node.arguments[0]):
-            made = apply("log", apply("add", 1.0, node.arguments[0]))
-            return _cheaper(replace(body, {node: Apply(made.function, made.arguments, node.title)}))
         if isinstance(node, Apply) and node.function == "add" and (found := _summed(node)) is not None:
             made = Apply("one_plus_erf", found.arguments) if found.function == "erf" else _doubled_sigmoid(found.arguments[0])
             return _cheaper(replace(body, {node: Apply(made.function, made.arguments, node.title)}))
@@ -50,10 +47,6 @@ def _summed(node: Apply) -> Apply | None:
     other = other.argument if isinstance(other, Cast) and other.dtype == "float32" else other
     fits = isinstance(one, Constant) and not one.text and one.value == 1
     return other if fits and isinstance(other, Apply) and other.function in ("erf", "tanh") else None
-
-
-def _is_exponential(x: Expression) -> bool:
-    return isinstance(x, Apply) and x.function == "exp"
 
 
 def _doubled_sigmoid(x: Expression) -> Apply:
