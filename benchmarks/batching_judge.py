@@ -86,7 +86,7 @@ class BatchingJudge:
             verdicts, problems = {}, [f"{type(error).__name__}: {error}"]
         for candidate, future in batch:
             verdict = verdicts.get(candidate.id)
-            if self._keeps and verdict is not None and verdict.outcome is not Outcome.INVALID_TASK:
+            if self._keeps and verdict is not None and verdict.outcome not in (Outcome.INVALID_TASK, Outcome.TIMEOUT):
                 self._kept[task.id, candidate.id] = verdict
             if future.done():
                 continue
