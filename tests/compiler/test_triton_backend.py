@@ -49,17 +49,8 @@ QUICK = (
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = (
     *("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16"),
-    *(
-        "normed_heads_bf16",
-        "heads_first_bf16",
-        "residual_sum_bf16",
-        "biased_sum_bf16",
-        "convolved_bias_bf16",
-        "unbatched_bias_bf16",
-        "other_biases_bf16",
-    ),
-    *("unbatched_bias_bf16", "other_biases_bf16"),
-    *("self_attention_bf16", "turned_bf16", "tanh_sum_bf16", "partly_rotated_bf16"),
+    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16"),
+    *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )
 LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in QUICK_HALVES)
 LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
