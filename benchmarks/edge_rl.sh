@@ -55,7 +55,6 @@ stage draw 215 $R draw "$F" --skip "$COUNT" --limit 700 --samples 6
 stage select 230 $R select "$F" --by-answer
 cat "$LOGS/select.txt"
 
-begun=$(now)
 for arm in rl shuffled; do
   # `seconds` counts from when the arm has been imported, the limit from now: a last step, a checkpoint and the model come behind it.
   stage $arm $((ARMS_END + 55)) $R arm "$F" $arm --seconds "$(left $((ARMS_END - 8)))" --workers "$WORKERS" --trusted --untimed --settings "rollout.cache_tokens=300000 $SET" &

@@ -77,7 +77,7 @@ def _activation(kernel: Kernel, buffers: dict[str, Buffer]) -> str | None:
 
 
 def _values(body: Expression) -> torch.Tensor | None:
-    """What it is at the points; None where it has a function that no activation of these is written with."""
+    """What it is at the points; None where it has a function that no such GELU is written with."""
     if isinstance(body, Load):
         return POINTS
     if isinstance(body, Constant):
