@@ -50,7 +50,7 @@ from bottega.judge.trusted.judge import TrustedJudge
 from bottega.tasks.synth import synthesise
 
 TASKS, VERDICTS, ISOLATED = "tasks.jsonl", "verdicts.jsonl", "isolated.jsonl"
-LONGEST_MS, LONGEST_CHARACTERS = 1.2, 4000
+LONGEST_CHARACTERS = 4000
 ONE_IN = 6
 """Of the combinations of operators one is set aside."""
 UNJUDGED = 0.02
@@ -92,9 +92,7 @@ def tasks(
 def made_task(number: int, seed: int) -> Row | None:
     """None where the compiler refuses, and where the answer is too long for a small model or has no kernel of its own to be wrong."""
     try:
-        made = synthesise(seed, number, "cuda", (1, 2), low_precision=0.3)
-        if made.estimate_ms > LONGEST_MS:
-            return None
+        made = synthesise(seed, number, "cpu", (1, 2), low_precision=0.3)  # nothing is timed, and a verdict waits for large inputs
         step = LibraryCompiler().build(made.task, "triton").steps[-1]
         graph = recorded(made.task.source)
         answer = written(step.candidate.source, "", "terse", task_source=made.task.source, callgraph=graph)
