@@ -92,7 +92,9 @@ def tasks(
 def made_task(number: int, seed: int) -> Row | None:
     """None where the compiler refuses, and where the answer is too long for a small model or has no kernel of its own to be wrong."""
     try:
-        made = synthesise(seed, number, "cpu", (1, 2), low_precision=0.3)  # nothing is timed, and a verdict waits for large inputs
+        made = synthesise(
+            seed, number, "cpu", (1, 2), low_precision=0.3
+        )  # nothing is timed, and a verdict waits for large inputs
         step = LibraryCompiler().build(made.task, "triton").steps[-1]
         graph = recorded(made.task.source)
         answer = written(step.candidate.source, "", "terse", task_source=made.task.source, callgraph=graph)

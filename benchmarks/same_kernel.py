@@ -1,20 +1,27 @@
 """A/A: the same kernel against itself, many times. Every `faster` or `slower` is a false one, and shows how noisy the machine is.
 
-PYTHONPATH=src python3 benchmarks/same_kernel.py --device cuda --workers 4
+    PYTHONPATH=src python3 benchmarks/same_kernel.py --device cuda --workers 4
+    PYTHONPATH=src python3 benchmarks/same_kernel.py --device cuda --tasks layers --own-code --floor 0
+
+`--tasks layers` takes the layers of `real_layers.py`, `--tasks FOLDER` the task files in a folder. `--own-code`: as drafts of the compiler are timed.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, upper_bound, where
 from pairs import TWIN_TASKS, builtin, twin
+from real_layers import installed_layers
 
+from bottega.core.task import Task
 from bottega.core.verdict import Speedup
 from bottega.judge.judge import Judge
+from bottega.tasks.load import load_task
 
 AIM = 0.02
 SPOKEN = ("faster", "slower", "same", "ambiguous")
@@ -23,15 +30,19 @@ SPOKEN = ("faster", "slower", "same", "ambiguous")
 def main(
     device: Device = "cpu",
     count: Annotated[int, typer.Option(min=1, help="Verdicts in all, spread over the tasks.")] = 200,
-    tasks: Annotated[str, typer.Option(help="Built-in tasks, separated by commas.")] = ",".join(TWIN_TASKS),
+    tasks: Annotated[
+        str, typer.Option(help="Built-in tasks, separated by commas, `layers`, or a folder of task files.")
+    ] = ",".join(TWIN_TASKS),
     workers: Workers = 1,
     quick: Quick = False,
+    own_code: Annotated[bool, typer.Option("--own-code", help="Allow nothing for what hostile code could hide.")] = False,
+    floor: Annotated[float | None, typer.Option(help="Relative widening of every interval; the device's if left out.")] = None,
     raw: Raw = None,
 ) -> None:
-    names = [name.strip() for name in tasks.split(",") if name.strip()]
-    loaded = [builtin(name, device) for name in names]
+    loaded = chosen(tasks, device)
+    names = [task.name for task in loaded]
     jobs = [Job(task.name, task, twin(task)) for number, task in enumerate(loaded) for _ in range(number, count, len(loaded))]
-    with Judge(device, workers=workers, quick=quick) as judge:
+    with Judge(device, workers=workers, quick=quick, own_code=own_code, noise_floor=floor) as judge:
         floor = judge.settings.floor
         run = judge_all(judge, jobs, Run())
     by_task = {name: summarise([done for done in run.done if done.job.group == name], floor) for name in names}
@@ -46,8 +57,17 @@ def main(
         f"noise floor in use: {floor:.2%}; the smallest that would have kept false verdicts at 2 %: {overall['floor_98']:.2%}, "
         f"at 1 %: {overall['floor_99']:.2%}, at none: {overall['floor_100']:.2%}",
     ]
-    show(f"the same kernel against itself, {'quick' if quick else 'full'}, on {device}", columns, rows, remarks)
-    keep(raw, "same_kernel", device, run, {"all": overall, **by_task}, quick=quick, workers=workers, floor=floor)
+    mode = f"{'quick' if quick else 'full'}{', own code' if own_code else ''}"
+    show(f"the same kernel against itself, {mode}, on {device}", columns, rows, remarks)
+    keep(raw, "same_kernel", device, run, {"all": overall, **by_task}, mode=mode, workers=workers, floor=floor)
+
+
+def chosen(tasks: str, device: str) -> list[Task]:
+    if tasks == "layers":
+        return [layer.task() for layer in installed_layers()]
+    if Path(tasks).is_dir():
+        return [load_task(str(path)) for path in sorted(Path(tasks).rglob("*.py"))]
+    return [builtin(name.strip(), device) for name in tasks.split(",") if name.strip()]
 
 
 def summarise(done: list[Done], floor: float) -> dict[str, Any]:

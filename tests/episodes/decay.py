@@ -126,9 +126,12 @@ class FakeJudge:
 
     def __init__(self) -> None:
         self.judged: list[str] = []
+        self.trusted: list[str] = []
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         self.judged.append(candidate.name)
+        if options.get("own_code"):
+            self.trusted.append(candidate.name)
         return verdict_of(candidate.source)
 
 

@@ -56,6 +56,8 @@ def test_drafts_are_judged_first_and_are_nobody_elses(tmp_path: Path) -> None:
         ("draft1", "rule 1"), ("draft2", "rule 1"), ("s0r0t0", "the model"), ("s0r0t1", "the model"),
     ]  # fmt: skip
     assert by_author(attempts) == {"rule 1": {"faster": 2}, "the model": {"faster": 2}}
+    assert [one.node.id for one in attempts if one.node.by_rule] == ["draft1", "draft2"]
+    assert context.judge.trusted == ["draft1", "draft2"], "what a model wrote is never taken for our own"  # type: ignore[union-attr]
     assert totals_of(context.journal.events).calls == 2 and context.budget.kernels == 4
     assert [len(trace.turns) for trace in episode.of("write")] == [2], "training must not take a draft for the model's"
 

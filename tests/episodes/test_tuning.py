@@ -23,6 +23,7 @@ from bottega.core.errors import SandboxError
 from bottega.core.event import Judged, Tuned, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.attempts import attempts_of
 from bottega.episodes.backbone_defaults import KNOBS, knob_count
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.episode import run_episode
@@ -103,7 +104,7 @@ def test_the_best_kernel_is_tuned_in_every_strategy(tmp_path: Path, strategy: st
     assert measure.measured == [[64, 32, 128, 256], [64, 128]]
     written, tuned = place.nodes
     assert (tuned.author, tuned.parent, tile_of(tuned.turn.source)) == (KNOB_SEARCH, written.id, 128)
-    assert place.best is tuned
+    assert place.best is tuned and not tuned.by_rule
     (event,) = [event for event in read_events(tmp_path) if isinstance(event, Tuned)]
     assert [(row["label"], row["ms"]) for row in event.tried] == [("TILE=32", 2.0), ("TILE=128", 0.5), ("TILE=256", None)]
     assert event.gain == 2.0 and event.chosen == ("TILE=128",) and event.device == DEVICE.name
@@ -300,6 +301,7 @@ def test_an_episode_without_a_model_tunes_its_best_draft(tmp_path: Path) -> None
         asyncio.run(run_episode(context, TASK, EpisodeSettings(drafts=2, knobs=4, schemes=0, select="none"), model=False))
     judged = {event.node: event.verdict for event in read_events(tmp_path) if isinstance(event, Judged)}
     assert list(judged) == ["draft1", "draft2", "draft2k"]
+    assert all(attempt.node.by_rule for attempt in attempts_of(context.journal.events, TASK.id))
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,20 @@ def test_equal_kernels_are_not_told_apart() -> None:
     assert wrong <= 1
 
 
+def test_of_code_that_is_trusted_a_few_in_a_hundred_are_told() -> None:
+    pairs = rounds(0.4, 0.388, noise=0.004)
+    assert speed_outcome(combine(pairs, 0.005).speedup) is Outcome.AMBIGUOUS or combine(pairs, 0.005).speedup.low < 1
+    timing = combine(pairs, 0.005, own_code=True)
+    assert speed_outcome(timing.speedup) is Outcome.FASTER
+    assert timing.speedup.low <= 0.4 / 0.388 <= timing.speedup.high
+    assert floor_width(pairs, 0.005, own_code=True) < floor_width(pairs, 0.005)
+
+
+def test_of_code_that_is_trusted_equal_kernels_are_not_told_apart() -> None:
+    speedups = [combine(rounds(1.0, 1.0, seed=seed), 0.005, own_code=True).speedup for seed in range(60)]
+    assert sum(speed_outcome(each) in (Outcome.FASTER, Outcome.SLOWER) for each in speedups) <= 1
+
+
 @pytest.mark.parametrize("claim", [0.9, 0.7, 0.5, 0.01, 0.0, -3.0])
 def test_low_end_does_not_profit_from_a_forged_claim(claim: float) -> None:
     honest = combine(rounds(2.0, 2.0), 0.02)
@@ -322,6 +336,9 @@ def beside_others(
 def test_a_lie_gains_nothing_beside_others_on_the_device(slices: tuple[int, int]) -> None:
     """Turn after turn of the baseline's waited a time slice longer, and a candidate that forged its clock was called faster."""
     timing = combine(beside_others(58, 560, 1, slices=slices), 0.02)
+    assert (
+        combine(beside_others(58, 560, 1, slices=slices), 0.02, own_code=True).clock == "outer"
+    )  # nobody's own clock is right then
     assert timing.shared and speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
     assert timing.speedup.point <= 1
 

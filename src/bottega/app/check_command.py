@@ -26,6 +26,9 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 def check_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a finished `bottega optimize`.")],
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the one of the claim if left out.")] = None,
+    own_code: Annotated[
+        bool, typer.Option("--own-code", help="You trust the kernel: widen no interval for what hostile code could hide.")
+    ] = False,
     server: Annotated[
         str | None,
         typer.Option(
@@ -40,7 +43,7 @@ def check_command(
         bottega check bottega-model-1 --server https://judge.example.org
 
     Nothing of the search is believed: `optimized.py` is judged against `original.py` as if it came from a stranger, in full. Files that were
-    changed since the claim are named.
+    changed since the claim are named. A kernel of the compiler's was measured as `--own-code` has it, with narrower intervals.
 
     Exit code 0 when the claim holds: the same files, right, honest, faster, and on the same machine about as much as was claimed.
     1 when it does not. 2 when there is nothing to check, or the module cannot be run here. 3 when it could not be told: the machine is busy.
@@ -51,7 +54,7 @@ def check_command(
     with device_host(server) as host, host.judge(host.chosen(device)[0], **options) as judge:
         console = Terminal(stderr=True)
         with console.status(Text(printable(f"judging {folder} on {device} …"))) if console.is_terminal else console.capture():
-            verdict = judge.judge(opened.subject.task, opened.candidate)
+            verdict = judge.judge(opened.subject.task, opened.candidate, own_code=own_code)
     finding = compared(opened, verdict, device)
     if as_json:
         told = {

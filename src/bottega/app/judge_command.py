@@ -58,6 +58,9 @@ def judge_command(
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a part of the sandbox is missing.")
     ] = False,
+    own_code: Annotated[
+        bool, typer.Option("--own-code", help="You trust the kernel: widen no interval for what hostile code could hide.")
+    ] = False,
     server: Annotated[
         str | None,
         typer.Option(
@@ -97,10 +100,10 @@ def judge_command(
         "training": {"train": True, "eval": False}.get(mode),
         "profile": others == ["profile=true"],
     }
-    if server is not None and (require_sandbox or checks):
-        raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
+    if server is not None and (require_sandbox or checks or own_code):
+        raise UsageError("--require-sandbox, --own-code and check= are the server's own settings: leave them out with --server")
     if server is None:
-        options |= {"require_sandbox": require_sandbox, "checks": checks}
+        options |= {"require_sandbox": require_sandbox, "checks": checks, "own_code": own_code}
     with device_host(server) as host:
         raise typer.Exit(_judged(host, device, task, candidate, wanted, options, as_json))
 

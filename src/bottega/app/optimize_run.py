@@ -241,4 +241,5 @@ def check(folder: Path, result: Result) -> ClaimCheck:
     opened = open_result(folder)
     judging: dict[str, Any] = {"precision": result.precision, "training": result.training}
     with Judge(result.device, baselines=tuple(result.baselines), **judging) as judge:
-        return compared(opened, judge.judge(opened.subject.task, opened.candidate), result.device)
+        verdict = judge.judge(opened.subject.task, opened.candidate, own_code=result.own_code)  # nobody had the files meanwhile
+        return compared(opened, verdict, result.device)

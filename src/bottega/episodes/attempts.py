@@ -22,7 +22,7 @@ from bottega.core.event import (
 )
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict, interval_text
-from bottega.episodes.node import SearchNode
+from bottega.episodes.node import SearchNode, is_by_rule
 
 NO_KERNEL = "no kernel"
 """What an attempt came to when the answer held no kernel to judge."""
@@ -99,11 +99,13 @@ def attempts_of(events: Sequence[Event], episode: str) -> list[RunAttempt]:
             judged[event.node] = event
         elif isinstance(event, Wrote) and event.episode == episode:
             wrote.append(event)
-    attempts, beside = [], _beside_kernels(events, episode)
+    attempts: list[RunAttempt] = []
+    beside = _beside_kernels(events, episode)
     for number, event in enumerate(wrote, 1):
         found = judged.get(event.node)
         turn = replace(event.turn, verdict=found.verdict if found else None)
-        node = SearchNode(event.node, event.parent, event.scheme, turn, event.author)
+        by_rule = is_by_rule(event, (attempt.node for attempt in attempts))
+        node = SearchNode(event.node, event.parent, event.scheme, turn, event.author, by_rule)
         same_as, seconds = (found.same_as, found.seconds) if found else ("", 0.0)
         attempts.append(RunAttempt(number, node, same_as, event.seconds, seconds, *beside[event.node]))
     return attempts

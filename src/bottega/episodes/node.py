@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bottega.core.candidate import Candidate
+from bottega.core.event import Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.languages import candidate_from
@@ -20,6 +21,8 @@ class SearchNode:
     """The writer's answer, with its verdict."""
     author: str = ""
     """Who wrote a draft; empty for the run's model."""
+    by_rule: bool = False
+    """No model had a part in it, so that the judge need not expect it to cheat."""
 
     @property
     def verdict(self) -> Verdict | None:
@@ -38,6 +41,13 @@ class SearchNode:
         """What ranks nodes: the speedup that is sure, 0 for a kernel that cannot be used."""
         speedup = self.speedup(baseline)
         return speedup.low if speedup is not None else 0.0
+
+
+def is_by_rule(wrote: Wrote, earlier: Iterable[SearchNode]) -> bool:
+    """Whether no model had a part in it: a draft, also with other knobs."""
+    if not wrote.author or wrote.step:
+        return False
+    return wrote.parent is None or any(node.id == wrote.parent and node.by_rule for node in earlier)
 
 
 def ranked(nodes: Iterable[SearchNode], baseline: str) -> list[SearchNode]:

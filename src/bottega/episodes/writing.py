@@ -30,7 +30,7 @@ from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.node import SearchNode, best_of, faster
+from bottega.episodes.node import SearchNode, best_of, faster, is_by_rule
 from bottega.episodes.settings import EpisodeSettings
 from bottega.languages import candidate_from
 
@@ -152,7 +152,8 @@ class EpisodeSearch:
         verdict = None
         if not wrote.turn.fault:
             verdict = (await self._judged(name, wrote)).verdict
-        node = SearchNode(name, wrote.parent, wrote.scheme, replace(wrote.turn, verdict=verdict), wrote.author)
+        turn = replace(wrote.turn, verdict=verdict)
+        node = SearchNode(name, wrote.parent, wrote.scheme, turn, wrote.author, is_by_rule(wrote, self.nodes))
         self.nodes.append(node)
         return node
 
@@ -194,7 +195,8 @@ class EpisodeSearch:
         if known is not None:
             self._remember(name, wrote.turn.source, known)
             return known
-        return await self.context.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source))
+        by_rule = is_by_rule(wrote, self.nodes)
+        return await self.context.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source, by_rule))
 
     def _remember(self, name: str, source: str, known: Judged) -> None:
         """A verdict from the log stands for the same text when it comes again."""
@@ -204,7 +206,7 @@ class EpisodeSearch:
             future.set_result((known.same_as or name, known.verdict))
             self._judging[candidate.id] = future
 
-    async def _judge(self, key: str, name: str, source: str) -> Judged:
+    async def _judge(self, key: str, name: str, source: str, own_code: bool) -> Judged:
         """The same text is judged once in an episode: models repeat themselves, and a verdict is dear."""
         candidate = candidate_from(source, name=name)
         under_way = self._judging.get(candidate.id)
@@ -216,7 +218,8 @@ class EpisodeSearch:
         try:
             async with self.context.phases.judging(self.settings.device):
                 begun = time.monotonic()
-                verdict = await self.context.judge.judge_async(self.task, candidate, **self.judging)
+                options = {**self.judging, "own_code": True} if own_code else self.judging
+                verdict = await self.context.judge.judge_async(self.task, candidate, **options)
         except BaseException as error:
             del self._judging[candidate.id]
             future.set_exception(error)

@@ -28,6 +28,8 @@ FLOOR_NS = 10_000.0
 """Two processes differ by microseconds, whatever they run. And hostile code may leave out what an honest worker has a GPU do besides
 the module: an event where its clock starts, the flag that the call is over, now and then an early read. Leaving out all of it saved 8 µs
 when measured."""
+OWN_FLOOR_NS = 2000.0
+"""The same for code that is trusted, by the worker's clock."""
 LARGEST_RATIO = NO_UPPER_END
 SHARED_NS = 1_250_000.0
 """A call on a GPU lasts as long as the hold, the module, and the switch between processes: the last takes 0.3 ms on an idle H200. Where it is
@@ -191,11 +193,11 @@ def _cost(pairs: Sequence[TimedPair]) -> float:
     return overhead(pairs) - postponed(pairs)[1]  # what was with confidence postponed is no overhead: it is charged
 
 
-def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
+def combine(pairs: Sequence[TimedPair], floor: float, own_code: bool = False) -> Timing:
     """The time that counts is never below what the controller's clock allows, nor what the candidate's thread was on a core for; nor is the
-    baseline's above what it was on one for."""
+    baseline's above what it was on one for. Of code that is trusted (`own_code`) the worker's clock counts, where nobody else uses the device."""
     base = median(max(pair.baseline_inner, 1) for pair in pairs)
-    timing = _no_less_than_worked(_combine(pairs, floor), pairs, base * math.exp(-floor))
+    timing = _no_less_than_worked(_combine(pairs, floor, own_code), pairs, base * math.exp(-floor))
     late = delayed(pairs) / (timing.candidate_ms * 1e6)
     if late >= STOLEN_SHARE:
         high = timing.speedup.high / max(1 - late, 1 / LARGEST_RATIO)
@@ -222,15 +224,18 @@ def _no_less_than_worked(timing: Timing, pairs: Sequence[TimedPair], base: float
     return replace(timing, speedup=Speedup(min(speedup.point, max(most, 1.0)), most, speedup.high))
 
 
-def _combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
+def _combine(pairs: Sequence[TimedPair], floor: float, own_code: bool) -> Timing:
     baseline = [float(max(pair.baseline_inner, 1)) for pair in pairs]
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
-    inner, outer = interval(baseline, claimed, floor + FLOOR_NS / median(baseline)), outer_interval(pairs, floor)
+    least = OWN_FLOOR_NS if own_code else FLOOR_NS
+    inner, outer = interval(baseline, claimed, floor + least / median(baseline)), outer_interval(pairs, floor)
     baseline_ms, claimed_ms, charged_ms = median(baseline) / 1e6, median(claimed) / 1e6, charged(pairs) / 1e6
     if is_shared(pairs):
         united = Speedup(min(inner.point, max(outer.low, 1.0)), min(inner.low, outer.low), max(inner.high, outer.high))
         late = max(overhead(pairs) - median(pair.held for pair in pairs), 0.0)
         return Timing(united, baseline_ms, claimed_ms, "", "outer", shared=f"{late / 1e6:.3g} ms a turn")
+    if own_code:
+        return Timing(inner, baseline_ms, claimed_ms, "", "inner")
     apart, forged, waited = _gross(pairs), "", ""
     restrided = any(pair.restrided for pair in pairs)
     if restrided:
@@ -259,10 +264,10 @@ def is_shared(pairs: Sequence[TimedPair]) -> bool:
     return hodges_lehmann(seen)[2] < -FLOOR_NS
 
 
-def floor_width(pairs: Sequence[TimedPair], floor: float) -> float:
+def floor_width(pairs: Sequence[TimedPair], floor: float, own_code: bool = False) -> float:
     """How wide the interval would be if all rounds had been alike."""
     typical = TimedPair(*(round(median(values)) for values in zip(*map(astuple, pairs))))
-    return width(combine([typical] * len(pairs), floor).speedup)
+    return width(combine([typical] * len(pairs), floor, own_code).speedup)
 
 
 def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:

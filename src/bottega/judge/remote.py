@@ -191,6 +191,7 @@ class RemoteJudge:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def _asked(self, options: dict[str, Any]) -> dict[str, Any]:
+        options = {name: value for name, value in options.items() if name != "own_code"}  # a server trusts nobody's
         if unknown := sorted(options.keys() - set(OF_A_REQUEST)):
             raise UsageError(f"unknown option for a verdict by a server: {', '.join(unknown)}")
         chosen = {**self._chosen, **options}

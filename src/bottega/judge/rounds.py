@@ -23,7 +23,7 @@ from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.oracle import Oracle
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
-from bottega.judge.statistics import decided, narrow, speed_outcome
+from bottega.judge.statistics import decided, narrow, speed_outcome, told_apart
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.trials import (
@@ -296,13 +296,17 @@ def _is_far_and_open(pairs: list[TimedPair], settings: Settings) -> bool:
     Asked as rarely as whether it is decided."""
     if is_crowded(pairs):
         return False
-    timing = combine(pairs, settings.floor)
+    timing = combine(pairs, settings.floor, settings.own_code)
     ratio = timing.baseline_ms / timing.candidate_ms  # the point itself may be held at 1 by what is not known yet
     return abs(math.log(ratio)) > FAR and speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
 
 
 def _enough(pairs: list[TimedPair], settings: Settings) -> bool:
-    speedup = combine(pairs, settings.floor).speedup
+    speedup = combine(pairs, settings.floor, settings.own_code).speedup
+    if (
+        settings.own_code
+    ):  # a few in a hundred may be told, so an interval that holds 1 is only enough where more rounds would not narrow it
+        return told_apart(speedup) or narrow(speedup, floor_width(pairs, settings.floor, True))
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
 
 

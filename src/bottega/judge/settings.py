@@ -38,6 +38,9 @@ class Settings:
     """Memory of a candidate's processes; 0 takes three quarters of the machine's."""
     noise_floor: float | None = None
     """Relative widening of every interval; None takes the device's."""
+    own_code: bool = False
+    """Whoever asks trusts the candidate, as a draft of the compiler's: then no interval is widened for what hostile code could leave out of a call.
+    Everything else is judged as always."""
     timed: bool = True
     profile: bool = False
     """Say where the time goes, too: counted after the timed rounds, and no part of the decision."""

@@ -70,7 +70,12 @@ def width(speedup: Speedup) -> float:
 
 def decided(speedup: Speedup) -> bool:
     """Whether more samples would hardly change what is said."""
-    return width(speedup) < 0.04 or (speed_outcome(speedup) in (Outcome.FASTER, Outcome.SLOWER) and width(speedup) < 0.2)
+    return width(speedup) < 0.04 or told_apart(speedup)
+
+
+def told_apart(speedup: Speedup) -> bool:
+    """Whether it is surely faster or slower, and by how much is known roughly."""
+    return speed_outcome(speedup) in (Outcome.FASTER, Outcome.SLOWER) and width(speedup) < 0.2
 
 
 def narrow(speedup: Speedup, least: float) -> bool:

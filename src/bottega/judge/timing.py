@@ -89,7 +89,9 @@ class TimingStage:
                 return True
             disturbed = self._disturbances(rounds)
             rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
-            forged = any(combine(pairs, self.run.settings.floor).forged for pairs in rounds.pairs.values())
+            forged = any(
+                combine(pairs, self.run.settings.floor, self.run.settings.own_code).forged for pairs in rounds.pairs.values()
+            )
             beside = context.device != "cpu" and any(
                 is_shared(pairs) or others_worked(pairs) for pairs in rounds.pairs.values()
             )
@@ -209,7 +211,7 @@ class TimingStage:
         found = self.run.found
         found["timing"] = {}
         for name, pairs in rounds.pairs.items():
-            timing = combine(pairs, self.run.settings.floor)
+            timing = combine(pairs, self.run.settings.floor, self.run.settings.own_code)
             found["timing"][name] = {
                 "speedup": [timing.speedup.point, timing.speedup.low, timing.speedup.high],
                 "baseline_ms": timing.baseline_ms,
@@ -265,7 +267,7 @@ class TimingStage:
         pairs, alone_ms = rounds.pairs.get("eager"), self.run.context.profile.alone_ms
         if pairs and launches_show(pairs):
             return found  # its time is the host's, which a busy machine slows; the speedup is scaled down by that
-        eager_ms = combine(pairs, self.run.settings.floor).baseline_ms if pairs else 0.0
+        eager_ms = combine(pairs, self.run.settings.floor, self.run.settings.own_code).baseline_ms if pairs else 0.0
         if alone_ms and eager_ms > DISTURBED * alone_ms + DISTURBED_MS:
             text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
             found.append(["baseline_disturbed", text])

@@ -72,7 +72,13 @@ def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
     less = claim is not None and now is not None and here and now.high * SESSION_TOLERANCE < claim.low
     if verdict.outcome is Outcome.AMBIGUOUS and not less and not opened.changed:
         told = f"it could not be told now,{_measured(verdict, baseline)}"
-        return ClaimCheck(None, f"{told}; check it again when the machine is idle")
+        trusting = result.own_code and not verdict.fingerprint.get("settings", {}).get("own_code")
+        again = (
+            "if you trust the kernel, `--own-code` measures it as it was claimed"
+            if trusting
+            else "check it again when the machine is idle"
+        )
+        return ClaimCheck(None, f"{told}; {again}")
     if verdict.outcome is not Outcome.FASTER:
         return ClaimCheck(False, f"it is {verdict.outcome} now{_measured(verdict, baseline)}")
     if verdict.baseline not in ("", baseline):

@@ -188,7 +188,7 @@ async def _judged(
 
     async def again() -> Judged:
         begun = time.monotonic()
-        verdict = await judge.judge_async(subject.task, candidate, quick=False)
+        verdict = await judge.judge_async(subject.task, candidate, quick=False, own_code=attempt.node.by_rule)
         return Judged(key, episode, attempt.node.id, verdict, seconds=round(time.monotonic() - begun, 3))
 
     return (await journal.once(key, Judged, again)).verdict

@@ -86,6 +86,11 @@ class Result(BaseModel):
     seal: str = ""
     """SHA-256 of everything else here. It shows an edit, not a forger: who can write the file can seal it again."""
 
+    @property
+    def own_code(self) -> bool:
+        """Whether the claim's interval allows nothing for hostile code: no model had a part in the kernel."""
+        return bool(self.fingerprint.get("settings", {}).get("own_code"))
+
     def sealed(self) -> Result:
         whole = Result.model_validate(self.model_dump())  # with every field set, as it will be read
         return whole.model_copy(update={"seal": whole._seal()})
