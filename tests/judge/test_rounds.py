@@ -58,7 +58,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds, alone_ms: float
     run.context = SimpleNamespace(
         draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=alone_ms)
     )
-    run.settings = SimpleNamespace(measured=(), floor=0.0)
+    run.settings = SimpleNamespace(measured=(), floor=0.0, own_code=False)
     run.runner, run.found = None, {"violations": [], "trials": []}
     assert timing.TimingStage(run).run_timed_rounds([]) is False
     return run.found, count
@@ -220,7 +220,7 @@ def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch:
     monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
     run: Any = SimpleNamespace(options=lambda: None, accepted_variants=list)
     run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)
-    run.settings = SimpleNamespace(measured=(), floor=0.0)
+    run.settings = SimpleNamespace(measured=(), floor=0.0, own_code=False)
     control = SimpleNamespace(sample_start=lambda: None, sample_pause=lambda: None, sample_stop=lambda: {"by_file": {"a": 3}})
     run.runner, run.samples = SimpleNamespace(control=control), {"by_file": {}}
     run.found = {"violations": [], "trials": []}
@@ -295,11 +295,11 @@ def noisy(ratio: float, apart: float) -> list[TimedPair]:
 
 @pytest.mark.parametrize(("pairs", "open_"), [(noisy(3.0, 1.0), False), (noisy(1.5, 20.0), True), (noisy(1.0, 20.0), False)])
 def test_what_is_far_from_one_and_open_is_worth_more_time(pairs: list[TimedPair], open_: bool) -> None:
-    assert rounds._is_far_and_open(pairs, SimpleNamespace(floor=0.02)) is open_  # type: ignore[arg-type]
+    assert rounds._is_far_and_open(pairs, SimpleNamespace(floor=0.02, own_code=False)) is open_  # type: ignore[arg-type]
 
 
 def test_on_a_crowded_machine_more_rounds_tell_no_more() -> None:
-    settings: Any = SimpleNamespace(floor=0.02)
+    settings: Any = SimpleNamespace(floor=0.02, own_code=False)
     for crowd, open_ in ((50, True), (900, False)):
         pairs = [replace(pair, cores=2, crowd=crowd) for pair in noisy(1.5, 20.0)]
         assert rounds._is_far_and_open(pairs, settings) is open_
@@ -367,7 +367,7 @@ def rounds_of(runners: list[Called], variants: list[str]) -> rounds.Rounds:
         {"eager": runners[0]},  # type: ignore[dict-item]
         runners[1],  # type: ignore[arg-type]
         {variant: [] for variant in variants},
-        settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02),  # type: ignore[arg-type]
+        settings=SimpleNamespace(rounds=(30, 40), quick=True, timing_seconds=9.0, floor=0.02, own_code=False),  # type: ignore[arg-type]
         options=SimpleNamespace(paused=nullcontext, deadline=lambda: math.inf),  # type: ignore[arg-type]
         ahead=[],
         profile=SimpleNamespace(aliased=frozenset(), mutates=(), reuses_outputs=True, large=False, writes_memory=False),  # type: ignore[arg-type]

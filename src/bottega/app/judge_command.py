@@ -23,6 +23,7 @@ from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
+SWITCHES = ("profile", "own_code")
 COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
 
 
@@ -32,8 +33,9 @@ def judge_command(
     more: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[check=NAME|profile=true]...",
-            help="check: a rule of your own, module:function, that may reject; several are allowed. profile: say where the time goes.",
+            metavar="[check=NAME|profile=true|own_code=true]...",
+            help="check: a rule of your own, module:function, that may reject; several are allowed. profile: say where the time goes. "
+            "own_code: you trust the kernel, so no interval is widened for what hostile code could hide.",
         ),
     ] = None,
     device: Annotated[
@@ -57,9 +59,6 @@ def judge_command(
     timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a part of the sandbox is missing.")
-    ] = False,
-    own_code: Annotated[
-        bool, typer.Option("--own-code", help="You trust the kernel: widen no interval for what hostile code could hide.")
     ] = False,
     server: Annotated[
         str | None,
@@ -87,9 +86,10 @@ def judge_command(
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
     checks = tuple(word.removeprefix("check=") for word in more or () if word.startswith("check="))
-    others = [word for word in more or () if not word.startswith("check=")]
-    if others not in ([], ["profile=true"], ["profile=false"]):
-        raise UsageError(f"{others[0]!r}: after the candidate only check=NAME and profile=true may follow")
+    others = {word for word in more or () if not word.startswith("check=")}
+    if unknown := sorted(others - {f"{name}={value}" for name in SWITCHES for value in ("true", "false")}):
+        raise UsageError(f"{unknown[0]!r}: after the candidate only check=NAME, profile=true and own_code=true may follow")
+    profile, own_code = (f"{name}=true" in others for name in SWITCHES)
     wanted = read_candidate(candidate)
     options: dict[str, Any] = {
         "baselines": baselines,
@@ -98,10 +98,10 @@ def judge_command(
         "require_kernel": require_kernel,
         "timeout": timeout,
         "training": {"train": True, "eval": False}.get(mode),
-        "profile": others == ["profile=true"],
+        "profile": profile,
     }
     if server is not None and (require_sandbox or checks or own_code):
-        raise UsageError("--require-sandbox, --own-code and check= are the server's own settings: leave them out with --server")
+        raise UsageError("--require-sandbox, own_code= and check= are the server's own settings: leave them out with --server")
     if server is None:
         options |= {"require_sandbox": require_sandbox, "checks": checks, "own_code": own_code}
     with device_host(server) as host:
