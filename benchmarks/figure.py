@@ -1,8 +1,7 @@
-"""What the figures share: options, a pool of verdicts that can be interrupted, percentiles, tables, and the file of raw numbers."""
+"""What the figures share: options, a pool of verdicts that can be interrupted, percentiles and tables."""
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import sys
@@ -28,7 +27,6 @@ from bottega.judge.judge import Judge
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
 Workers = Annotated[int, typer.Option(min=1, help="Verdicts at a time; timing itself is always exclusive.")]
 Quick = Annotated[bool, typer.Option("--quick/--full", help="The judge's quick mode (training), or a full verdict.")]
-Raw = Annotated[Path | None, typer.Option("--json", help="Keep every verdict and the summary in this file.")]
 
 
 @dataclass(frozen=True)
@@ -136,29 +134,6 @@ def where(device: str) -> str:
     found = fingerprint(device)
     machine = found.get("gpu") or found["cpu"]
     return f"{machine}, {found['cores']} cores, torch {found['torch']}, {datetime.now(UTC):%Y-%m-%d}"
-
-
-def keep(path: Path | None, name: str, device: str, run: Run, summary: dict[str, Any], **settings: Any) -> None:
-    """Write the raw numbers: one object with the summary and every verdict."""
-    if path is None:
-        return
-    verdicts = []
-    for done in run.done:
-        verdict = done.verdict.to_json() if done.verdict else {"failure": done.failure}
-        verdict.pop("fingerprint", None)
-        verdicts.append({"group": done.job.group, "truth": done.job.truth, **verdict})
-    content = {
-        "figure": name,
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "fingerprint": fingerprint(device),
-        "settings": settings,
-        "seconds": round(run.seconds, 3),
-        "interrupted": run.interrupted,
-        "summary": summary,
-        "verdicts": verdicts,
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"raw numbers in {path}", file=sys.stderr)
 
 
 def launch(command: Any) -> None:

@@ -10,14 +10,12 @@ Requests have unequal prompts and unequal answers, as in training; the backbone 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -61,7 +59,6 @@ def main(
     quick: Annotated[bool, typer.Option("--quick/--full", help="Fewer requests.")] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Measure each so often, in turn; the quickest counts.")] = 2,
     baseline: Annotated[bool, typer.Option(help="Measure model.generate, too.")] = True,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     kind = device.partition(":")[0]
     size = SIZES[kind, quick]
@@ -105,16 +102,6 @@ def main(
         f"cache {memory.cache / 2**20:.0f} MiB",
     ]
     show(f"generation on {device}", ("", "tokens", "seconds", "tokens/s", "ratio", "peak GiB"), table, remarks)
-    if raw:
-        content = {
-            "figure": "generation",
-            "where": where(device),
-            "model": loaded.name,
-            "size": vars(size),
-            "rows": rows,
-            "all": found,
-        }
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def drawn(device: str) -> LoadedModel:

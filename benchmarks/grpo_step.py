@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import random
 import resource
 import statistics
@@ -100,7 +99,6 @@ def main(
     prompt: Annotated[int, typer.Option(help="Tokens on average.")] = 64,
     answer: Annotated[int, typer.Option(help="Tokens of each.")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="Beside two that are not counted.")] = 3,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     work = Work(device, shape, lora, tasks, answers, prompt, answer, steps)
     known: dict[str, Callable[[Work], Figures]] = {
@@ -131,9 +129,6 @@ def main(
     show(f"a GRPO step without a judge on {device}", columns, table, remarks)
     if not found:
         raise typer.Exit(1)
-    if raw:
-        content = {"figure": "grpo_step", "where": where(device), "work": vars(work), "rows": [vars(row) for row in found]}
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def reward(ids: Any) -> float:

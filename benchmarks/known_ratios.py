@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, where
+from figure import Device, Done, Job, Quick, Run, Workers, judge_all, launch, percentile, show, where
 
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
@@ -97,7 +97,6 @@ def main(
     ] = 0,
     workers: Workers = 1,
     quick: Quick = False,
-    raw: Raw = None,
 ) -> None:
     kind = device.partition(":")[0]
     steps = steps or STEPS[kind]
@@ -125,7 +124,6 @@ def main(
     if unjudged:
         remarks.append(f"without a time: {dict(Counter(done.word for done in unjudged))}")
     show(f"kernels of known speed, {'quick' if quick else 'full'}, on {device}", columns, rows, remarks)
-    keep(raw, "known_ratios", device, run, summary, quick=quick, workers=workers, steps=steps)
 
 
 def filled(template: str, name: str, steps: int) -> str:

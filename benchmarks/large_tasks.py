@@ -14,13 +14,12 @@ to five operators behind them; level 3: 50 networks. A whole run over them shows
 from __future__ import annotations
 
 import gc
-import json
 import shutil
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +70,6 @@ def main(
     check: Annotated[
         bool, typer.Option("--check", help="Run each on fake tensors at its shapes, and say what it takes.")
     ] = False,
-    raw: Annotated[Path | None, typer.Option("--json", help="With --check: keep the bytes of every task in this file.")] = None,
 ) -> None:
     chosen = [each for each in tasks(_levels(levels)) if only in each.path]
     if not chosen:
@@ -95,8 +93,6 @@ def main(
             broken[each.path] = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
             print(f"{each.path}: {broken[each.path]}", file=sys.stderr)
     _told(chosen, found, time.monotonic() - begun)
-    if raw is not None:
-        raw.write_text(json.dumps({path: asdict(bytes_) for path, bytes_ in found.items()}, indent=1) + "\n", encoding="utf-8")
     if broken:
         raise SystemExit(1)
 

@@ -13,20 +13,18 @@ this process, which never touches the device; on a CPU it is what the kernel say
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Raw, launch, show, where
+from figure import Device, launch, show, where
 from large_tasks import Bytes, measured
 from pairs import twin
 
@@ -121,7 +119,6 @@ def main(
     sizes_gb: Annotated[str, typer.Option(help="I + O in GB by comma, instead of the ladder.")] = "",
     kinds: Annotated[str, typer.Option(help=f"By comma, some of {', '.join(KINDS)}.")] = ",".join(KINDS),
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further row after so long.")] = 480.0,
-    raw: Raw = None,
 ) -> None:
     chosen = [each.strip() for each in kinds.split(",") if each.strip()]
     if unknown := set(chosen) - set(KINDS):
@@ -146,10 +143,6 @@ def main(
         print("\ninterrupted: what follows is what there was", file=sys.stderr)
     left = len(sizes) * len(chosen) - len(rows)
     _told(device, base, rows, left)
-    if raw is not None:
-        content = {"figure": "memory", "when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": where(device),
-                   "contexts": asdict(base), "rows": [{**asdict(row), "bound": row.bound} for row in rows]}  # fmt: skip
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Sandbox]]) -> Row:

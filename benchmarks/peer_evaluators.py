@@ -17,13 +17,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Raw, launch, percentile, show, where
+from figure import Device, launch, percentile, show, where
 from known_ratios import CONTRACT, CPP, CUDA, RATIOS, STEPS, filled
 
 from bottega.core.candidate import Candidate
@@ -113,7 +112,6 @@ def main(
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further kernel after so long, for each evaluator.")] = 240.0,
     timeout: Annotated[float, typer.Option(min=1, help="Of one kernel.")] = 60.0,
     quick: Annotated[bool, typer.Option("--quick/--full", help="Our judge's mode.")] = True,
-    raw: Raw = None,
 ) -> None:
     if not is_here(device):
         raise UsageError(f"--device {device}: no NVIDIA GPU is visible here; use --device cpu")
@@ -121,11 +119,6 @@ def main(
     loop, loop_seconds = plain_loop(kernels, device, seconds, timeout)
     ours, our_seconds = judged(kernels, device, workers, seconds, timeout, quick)
     _told(device, {"our judge": (ours, our_seconds), "plain loop": (loop, loop_seconds)}, len(kernels), workers, quick)
-    if raw is not None:
-        content = {"figure": "peer_evaluators", "when": datetime.now(UTC).isoformat(timespec="seconds"), "machine": where(device),
-                   "seconds": {"our judge": our_seconds, "plain loop": loop_seconds}, "workers": workers, "quick": quick,
-                   "our judge": [asdict(each) for each in ours], "plain loop": [asdict(each) for each in loop]}  # fmt: skip
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def chosen_kernels(kind: str, count: int) -> list[Kernel]:

@@ -76,7 +76,6 @@ def main(
     seconds: Annotated[float, typer.Option(help="Begin no further step after this long; 0 takes all.")] = 0.0,
     more: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings over the preset.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep the run in this folder: it is a run like any other.")] = None,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     chosen = preset or ("laptop" if device == "cpu" else "one-gpu")
     language = "cpp" if device == "cpu" else "triton"
@@ -92,11 +91,10 @@ def main(
         taken = train(config, place, inputs=given, on_event=_tell, stop=late).step
         events = [event for event in read_events(place) if isinstance(event, Measured)]
     counted = [event for event in events if event.step > 1 or taken == 1]
-    rows, numbers = [], {}
+    rows = []
     for name in FIGURES:
         values = [event.values[name] for event in counted if name in event.values]
         if values:
-            numbers[NAMES.get(name, name)] = values
             rows.append(
                 [NAMES.get(name, name), f"{statistics.median(values):,.3f}", f"{min(values):,.3f}", f"{max(values):,.3f}"]
             )
@@ -109,9 +107,6 @@ def main(
     ]
     remarks.append("memory: the most that trainer and generator held, together" + (" on the GPU" if device != "cpu" else ""))
     show(f"an RL step on {device}", ("", "median", "least", "most"), rows, remarks)
-    if raw:
-        content = {"figure": "rl_step", "where": where(device), "settings": overrides, "numbers": numbers}
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def shaped_settings(language: str, shape: str) -> list[str]:

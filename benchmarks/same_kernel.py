@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, upper_bound, where
+from figure import Device, Done, Job, Quick, Run, Workers, judge_all, launch, percentile, show, upper_bound, where
 from pairs import TWIN_TASKS, builtin, twin
 from real_layers import installed_layers
 
@@ -37,7 +37,6 @@ def main(
     quick: Quick = False,
     own_code: Annotated[bool, typer.Option("--own-code", help="Allow nothing for what hostile code could hide.")] = False,
     floor: Annotated[float | None, typer.Option(help="Relative widening of every interval; the device's if left out.")] = None,
-    raw: Raw = None,
 ) -> None:
     loaded = chosen(tasks, device)
     names = [task.name for task in loaded]
@@ -59,7 +58,6 @@ def main(
     ]
     mode = f"{'quick' if quick else 'full'}{', own code' if own_code else ''}"
     show(f"the same kernel against itself, {mode}, on {device}", columns, rows, remarks)
-    keep(raw, "same_kernel", device, run, {"all": overall, **by_task}, mode=mode, workers=workers, floor=floor)
 
 
 def chosen(tasks: str, device: str) -> list[Task]:

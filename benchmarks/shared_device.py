@@ -10,13 +10,12 @@ with nothing else on the device, and prints the share; the aim is below 1 %. Wha
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +28,7 @@ from bottega.bench.settings import BenchJudgeSettings
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
-from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.judge import Judge
 
 AIM = 0.01
@@ -40,11 +39,8 @@ class Again:
     """One kernel of the run, judged alone."""
 
     task: str
-    candidate: str
     then: str
     now: str
-    interval_then: Speedup | None
-    interval_now: Speedup | None
 
 
 def main(
@@ -56,7 +52,6 @@ def main(
     ] = 200,
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further verdict after so long.")] = 480.0,
     seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep every pair of verdicts in this file.")] = None,
 ) -> None:
     read = read_run(run)
     timed = [each for each in unique(read.attempts) if each.verdict and each.verdict.speedup]
@@ -68,10 +63,6 @@ def main(
     asked = dice.sample(unsure, min(most, len(unsure))) + dice.sample(sure, min(faster, len(sure)))
     found = judged_alone(read, asked, device, seconds)
     _told(device, len(timed), len(unsure), len(sure), found, len(asked))
-    if raw is not None:
-        content = {"run": run.name, "timed": len(timed), "ambiguous": len(unsure), "faster": len(sure), "machine": where(device),
-                   "again": [asdict(each) for each in found]}  # fmt: skip
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def unique(attempts: Sequence[BenchAttempt]) -> list[BenchAttempt]:
@@ -105,22 +96,11 @@ def judged_alone(run: BenchRun, asked: Sequence[BenchAttempt], device: str, seco
             except BottegaError as error:
                 print(f"{tasks[attempt.task].name}: no verdict: {error}", file=sys.stderr)
                 now = None
-            found.append(_again(tasks[attempt.task].name, attempt, now, terms.baselines[0]))
-            last = found[-1]
+            then = attempt.verdict.outcome.value if attempt.verdict else ""
+            last = Again(tasks[attempt.task].name, then, now.outcome.value if now else "no verdict")
+            found.append(last)
             print(f"[{len(found)}/{len(asked)}] {last.task}: {last.then}, alone {last.now}", file=sys.stderr, flush=True)
     return found
-
-
-def _again(task: str, attempt: BenchAttempt, now: Verdict | None, baseline: str) -> Again:
-    then = attempt.verdict
-    return Again(
-        task,
-        attempt.candidate,
-        then.outcome.value if then else "",
-        now.outcome.value if now else "no verdict",
-        then.speedup.get(baseline) if then else None,
-        now.speedup.get(baseline) if now else None,
-    )
 
 
 def share_lost(ambiguous: int, faster: int, found: Sequence[Again]) -> tuple[float, float]:

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import accumulate, cycle, islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -380,26 +379,20 @@ def main(
     ] = ADDITIONS,
     without_others: Annotated[bool, typer.Option("--without-others", help="Leave out rank_bm25 and bm25s.")] = False,
     scratch: Annotated[Path | None, typer.Option(help="Where to build the libraries; a million cards take 5 GB.")] = None,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep every number in this file.")] = None,
 ) -> None:
     from figure import show, where
 
-    kept: list[dict[str, Any]] = []
     if not without_others:
         for name in RIVALS:
             _rival(name)
     for count in cards or [10_000]:
         with tempfile.TemporaryDirectory(prefix="skill_search_", dir=scratch) as folder:
             found = measure(folder, count, queries, added, not without_others)
-        kept.append(found)
         loads = [load for part in found.values() if isinstance(part, dict) for load in part["load"]]
         remarks = [where("cpu"), f"load of the machine {min(loads):.1f} to {max(loads):.1f}"]
         if not without_others and "rank_bm25" not in found:
             remarks.append(f"rank_bm25 left out: it would take about {count * LARGEST_LIST / 1e9:.0f} GB")
         show(f"a library of {count:,} cards", ("", "Bottega", "rank_bm25", "", "bm25s", ""), table(found), remarks)
-        if raw is not None:
-            content = {"figure": "skill_search", "when": datetime.now(UTC).isoformat(timespec="seconds"), "where": where("cpu")}
-            raw.write_text(json.dumps({**content, "sizes": kept}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

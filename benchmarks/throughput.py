@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, where
+from figure import Device, Done, Job, Quick, Run, Workers, judge_all, launch, percentile, show, where
 from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.core.verdict import Verdict
@@ -54,20 +54,18 @@ def main(
     size: Annotated[str, typer.Option(help="Shapes of the tasks: cpu (small) or gpu; the device's if left out.")] = "",
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further verdict after so long, for each language.")] = 480.0,
     quick: Quick = True,
-    raw: Raw = None,
 ) -> None:
     size = size or device.partition(":")[0].replace("cuda", "gpu")
     chosen = [name.strip() for name in languages.split(",") if name.strip()] or LANGUAGES[device.partition(":")[0]]
-    whole, summary, rows, remarks = Run(), {}, [], [where(device)]
+    summary, rows, remarks = {}, [], [where(device)]
     with Judge(device, workers=workers, quick=quick) as judge:
-        begun = time.monotonic()
         for language in chosen:
             if tasks:
                 (run, late), warming = as_in_training(judge, language, size, tasks, each, seconds), 0.0
             else:
                 run, warming = brought_up_before(judge, language, size, candidates, seconds)
             found = summarise([done.verdict for done in run.done if done.verdict], run.seconds)
-            found |= {"outcomes": dict(Counter(done.word for done in run.done)), "warming_s": round(warming, 2)}
+            found["outcomes"] = dict(Counter(done.word for done in run.done))
             summary[language] = found
             rows += _rows(language, found)
             outcomes = ", ".join(f"{count} {word}" for word, count in found["outcomes"].items())
@@ -80,30 +78,14 @@ def main(
                 f"{language}: {found['per_minute']:.1f} verdicts a minute ({found['verdicts']} in {run.seconds:.1f} s: {outcomes}); "
                 f"{up}; for {found['alone']:.0%} of the time a verdict had the device to itself; the aim with small tasks is {AIM} a minute"
             )
-            whole.done += run.done
-            whole.interrupted |= run.interrupted
             if run.interrupted:
                 break
-        whole.seconds = time.monotonic() - begun
     title = f"latency of a verdict in seconds, {'quick' if quick else 'full'}, {workers} at a time, on {device}"
     there = dict.fromkeys(name for found in summary.values() for name in found["stages"] if name not in (REST, "total"))
     names = [name for name in STAGES if name in there] + [name for name in there if name not in STAGES]
     columns = ("language", "", *names, REST, "total")
     show(
         title, columns, [[row[0], row[1], *(row[2].get(name, "") for name in (*names, REST, "total"))] for row in rows], remarks
-    )
-    keep(
-        raw,
-        "throughput",
-        device,
-        whole,
-        summary,
-        quick=quick,
-        workers=workers,
-        size=size,
-        candidates=candidates,
-        tasks=tasks,
-        each=each,
     )
 
 

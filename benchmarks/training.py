@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import json
 import random
 import resource
 import statistics
@@ -20,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -68,7 +66,6 @@ def main(
     pack: Annotated[int, typer.Option(help="Tokens of one of our forward passes; 0 takes the usual number.")] = 0,
     quick: Annotated[bool, typer.Option("--quick/--full", help="Fewer and smaller steps.")] = False,
     profile: Annotated[bool, typer.Option(help="Print where one packed step spends its time.")] = False,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     size = SIZES[device.partition(":")[0], quick]
     if pack:
@@ -106,9 +103,6 @@ def main(
     show(f"training on {device}", columns, table, remarks)
     if profile:
         print(profiled(device, model, size))
-    if raw:
-        content = {"figure": "training", "where": where(device), "size": vars(size), "rows": [vars(row) for row in found]}
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ CPU build of vLLM does for the others.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -55,10 +54,9 @@ def main(
     shape: Annotated[str, typer.Option(help=f"{', '.join(SHAPES)}: random weights.")] = "tiny",
     ways: Annotated[str, typer.Option(help=f"Some of {', '.join(WAYS)}, by commas.")] = "adapter,disk",
     versions: Annotated[int, typer.Option(min=2, help="The first is told apart: it opens connections.")] = 4,
-    raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     dtype = torch.bfloat16 if device != "cpu" else torch.float32
-    rows, numbers = [], []
+    rows = []
     for way in ways.split(","):
         with tempfile.TemporaryDirectory() as place:
             model = random_model(shape, device, dtype)
@@ -78,15 +76,11 @@ def main(
         rows.append(
             [way, f"{later:.3f}", f"{seconds[0]:.3f}", f"{max(seconds[1:]):.3f}", f"{sent / 2**30:.2f}", f"{apart:.4f}"]
         )
-        numbers.append({"way": way, "seconds": seconds, "bytes": sent, "apart": apart})
         print(f"{way}: {later:.3f} s", file=sys.stderr, flush=True)
     columns = ("", "s (median)", "first, s", "at most, s", "GiB sent", "log-probs apart (mean)")
     show(f"weights of a {shape} model to vLLM on {device}", columns, rows, [where(device), f"{versions} versions, {dtype}"])
     if not rows:
         raise typer.Exit(1)
-    if raw:
-        content = {"figure": "weight_sync", "where": where(device), "shape": shape, "rows": numbers}
-        raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(backbone: Any, model: Any, version: int) -> tuple[float, float]:
