@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -61,20 +62,15 @@ SIZES = {
 def main(
     device: Device = "cpu",
     model: Annotated[str, typer.Option(help="embedded, a folder, a hub name, or random: SmolLM2-135M's shape.")] = "embedded",
-    kinds: Annotated[str, typer.Option(help="mixed, full or both.")] = "both",
-    ways: Annotated[str, typer.Option(help="Some of plain,compiled,trl,eager,packed,lora, by commas.")] = "plain,trl,packed",
-    pack: Annotated[int, typer.Option(help="Tokens of one of our forward passes; 0 takes the usual number.")] = 0,
+    ways: Annotated[str, typer.Option(help="Some of plain,trl,packed,lora, by commas.")] = "plain,trl,packed",
     quick: Annotated[bool, typer.Option("--quick/--full", help="Fewer and smaller steps.")] = False,
-    profile: Annotated[bool, typer.Option(help="Print where one packed step spends its time.")] = False,
 ) -> None:
     size = SIZES[device.partition(":")[0], quick]
-    if pack:
-        size = Size(size.length, size.batch, pack, size.rows, size.steps)
     named: dict[str, Callable[[str, str, Size, str], Measured]] = {
-        "plain": plain, "compiled": plain_compiled, "trl": trl, "eager": packed_eager, "packed": packed, "lora": packed_lora,
+        "plain": plain, "trl": trl, "packed": packed, "lora": partial(packed, lora=True),
     }  # fmt: skip
     found = []
-    for kind in ("mixed", "full") if kinds == "both" else (kinds,):
+    for kind in ("mixed", "full"):
         for way in ways.split(","):
             if way == "trl" and (importlib.util.find_spec("trl") is None or importlib.util.find_spec("datasets") is None):
                 print("trl: not installed, left out", file=sys.stderr)
@@ -101,8 +97,6 @@ def main(
         f"median of {size.steps} steps; peak: of the device, or of the process on a CPU; s before: loading and compiling",
     ]
     show(f"training on {device}", columns, table, remarks)
-    if profile:
-        print(profiled(device, model, size))
 
 
 @dataclass(frozen=True)
@@ -177,10 +171,10 @@ def timed(
     return Measured(name, kind, tokens, statistics.median(seconds[3:]), losses[0], peak, before)
 
 
-def packed(device: str, model: str, size: Size, kind: str, compiled: bool | None = None, lora: bool = False) -> Measured:
+def packed(device: str, model: str, size: Size, kind: str, lora: bool = False) -> Measured:
     begun = time.perf_counter()
     loaded = opened(model, device, lora=lora)
-    policy = Policy(loaded.model, compiled=compiled, longest=size.length)
+    policy = Policy(loaded.model, longest=size.length)
     optimiser = Optimiser(policy.trainable(), OPTIMISER)
     steps = rows_of(kind, size, loaded.model.get_input_embeddings().weight.shape[0], size.steps + 3)
     packs = [
@@ -188,27 +182,17 @@ def packed(device: str, model: str, size: Size, kind: str, compiled: bool | None
          for numbers in plan([len(row) for row in rows], size.pack, 1, seed=0, rows=len(rows))[0]]
         for rows in steps
     ]  # fmt: skip
-    name = "packed" + (", LoRA" if lora else "") + (", not compiled" if compiled is False else "")
+    name = "packed, LoRA" if lora else "packed"
     return timed(
         name, kind, device, steps, lambda number: update(policy, optimiser, packs[number], LOSS, number, 10**6).loss, begun
     )
 
 
-def packed_eager(device: str, model: str, size: Size, kind: str) -> Measured:
-    return packed(device, model, size, kind, compiled=False)
-
-
-def packed_lora(device: str, model: str, size: Size, kind: str) -> Measured:
-    return packed(device, model, size, kind, lora=True)
-
-
-def plain(device: str, model: str, size: Size, kind: str, compiled: bool = False) -> Measured:
+def plain(device: str, model: str, size: Size, kind: str) -> Measured:
     """What one writes in ten minutes: the model in bf16 on a GPU, fp32 on a CPU, rows padded on the right to the longest beside them."""
     begun = time.perf_counter()
     net = opened(model, device, "bfloat16" if device != "cpu" else "float32").model
     net.train()
-    if compiled:
-        net.model.compile(dynamic=False)
     optimiser = torch.optim.AdamW(net.parameters(), lr=OPTIMISER.lr, betas=OPTIMISER.betas, fused=device != "cpu")
     steps = rows_of(kind, size, net.get_input_embeddings().weight.shape[0], size.steps + 3)
 
@@ -216,7 +200,7 @@ def plain(device: str, model: str, size: Size, kind: str, compiled: bool = False
         ordered = sorted(steps[number], key=len)
         count, total = sum(int(row.learned.sum()) for row in ordered), torch.zeros((), device=device)
         for begin in range(0, len(ordered), size.rows):
-            ids, labels = padded(ordered[begin : begin + size.rows], size.length if compiled else None)
+            ids, labels = padded(ordered[begin : begin + size.rows])
             logits = net(input_ids=ids.to(device), use_cache=False).logits[:, :-1]
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels[:, 1:].flatten().to(device), reduction="sum") / count
             loss.backward()
@@ -226,15 +210,11 @@ def plain(device: str, model: str, size: Size, kind: str, compiled: bool = False
         optimiser.zero_grad(set_to_none=True)
         return float(total)
 
-    return timed("plain loop" + (", compiled" if compiled else ""), kind, device, steps, step, begun)
+    return timed("plain loop", kind, device, steps, step, begun)
 
 
-def plain_compiled(device: str, model: str, size: Size, kind: str) -> Measured:
-    return plain(device, model, size, kind, compiled=True)
-
-
-def padded(rows: list[TrainRow], width: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = torch.zeros((len(rows), width or max(map(len, rows))), dtype=torch.long)
+def padded(rows: list[TrainRow]) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
     labels = torch.full_like(ids, -100)
     for line, row in enumerate(rows):
         own = torch.from_numpy(row.ids).long()
@@ -287,25 +267,6 @@ def trl(device: str, model: str, size: Size, kind: str) -> Measured:
     peak = torch.cuda.max_memory_allocated() if device != "cpu" else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     between = [later - earlier for earlier, later in itertools.pairwise(times)]
     return Measured("TRL SFTTrainer", kind, size.batch, statistics.median(between[1:]), losses[0], peak, times[0] - begun)
-
-
-def profiled(device: str, model: str, size: Size) -> str:
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as recording
-
-    loaded = opened(model, device)
-    policy = Policy(loaded.model, longest=size.length)
-    optimiser = Optimiser(policy.trainable(), OPTIMISER)
-    rows = rows_of("full", size, loaded.model.get_input_embeddings().weight.shape[0], 1)[0]
-    packs = [policy.pack(rows, size=size.batch)]
-    for number in range(3):
-        update(policy, optimiser, packs, LOSS, number, 10**6)
-    with recording(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        update(policy, optimiser, packs, LOSS, 3, 10**6)
-        if device != "cpu":
-            torch.cuda.synchronize()
-    order = "self_cuda_time_total" if device != "cpu" else "self_cpu_time_total"
-    return str(seen.key_averages().table(sort_by=order, row_limit=28, max_name_column_width=70))
 
 
 if __name__ == "__main__":
