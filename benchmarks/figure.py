@@ -107,11 +107,11 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def upper_bound(hits: int, count: int, z: float = 1.645) -> float:
+def upper_bound(hits: int, count: int) -> float:
     """Wilson's: a share below which the true one lies with 95 % confidence."""
     if count == 0:
         return 1.0
-    share = hits / count
+    z, share = 1.645, hits / count
     centre = share + z * z / (2 * count)
     reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return min(1.0, (centre + reach) / (1 + z * z / count))

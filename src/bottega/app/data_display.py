@@ -21,13 +21,6 @@ SELDOM_S = 30.0
 @contextmanager
 def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
     console = Terminal(stderr=True)
-    if quiet:
-        yield
-        return
-    if not console.is_terminal:
-        with _told(progress):
-            yield
-        return
     columns = (
         TextColumn("tasks"),
         BarColumn(),
@@ -35,38 +28,25 @@ def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Bar(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         line = bar.add_task("", total=None)
-        rendered = 0.0
+        told = 0.0 if console.is_terminal else time.monotonic()
 
-        def draw() -> None:
-            nonlocal rendered
-            if time.monotonic() - rendered >= OFTEN_S:
-                rendered = time.monotonic()
+        def tell() -> None:
+            nonlocal told
+            if quiet or time.monotonic() - told < (OFTEN_S if console.is_terminal else SELDOM_S):
+                return
+            told = time.monotonic()
+            if console.is_terminal:
                 bar.update(line, total=progress.tasks or None, completed=progress.tasks_done, description=words(progress))
+            else:
+                say(f"[{progress.tasks_done}/{progress.tasks} tasks] {words(progress)}", err=True)
 
-        progress.changed = draw
+        progress.changed = tell
         try:
             yield
         finally:
             progress.changed = lambda: None
-
-
-@contextmanager
-def _told(progress: Progress) -> Iterator[None]:
-    said = time.monotonic()
-
-    def tell() -> None:
-        nonlocal said
-        if time.monotonic() - said >= SELDOM_S:
-            said = time.monotonic()
-            say(f"[{progress.tasks_done}/{progress.tasks} tasks] {words(progress)}", err=True)
-
-    progress.changed = tell
-    try:
-        yield
-    finally:
-        progress.changed = lambda: None
 
 
 def words(progress: Progress) -> str:

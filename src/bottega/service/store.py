@@ -84,9 +84,9 @@ class Store:
             self._db.close()
             os.close(self._folder_lock)
 
-    def accept(self, id: str, request: Request, now: float | None = None) -> tuple[Record, bool]:
+    def accept(self, id: str, request: Request) -> tuple[Record, bool]:
         """The record of this request, and whether it is to be judged now: new, or ended without a verdict before."""
-        now = time.time() if now is None else now
+        now = time.time()
         with self._transaction() as db:
             known = self._read(db, id)
             if known is not None and known.state not in ("failed", "cancelled"):

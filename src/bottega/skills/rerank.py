@@ -20,23 +20,19 @@ class Selection:
     skills: tuple[Skill, ...]
     reasons: tuple[str, ...]
     unknown: int = 0
-    """Names that were not among the headers: dropped."""
-    surplus: int = 0
-    """Names given twice, beyond k, or of a card that conflicts with one named before: dropped."""
+    """Names that were not among the headers. Dropped, as are those given twice, beyond k, or of a card that conflicts with one named before."""
 
 
 def selection(choices: Sequence[Choice], offered: Sequence[Skill], k: int) -> Selection:
     """What remains of an answer, in the order in which the steps go into a kernel."""
     by_name = {skill.name: skill for skill in offered}
     taken: dict[str, str] = {}
-    unknown = surplus = 0
+    unknown = 0
     for choice in choices:
         name = choice.name.strip()
         if name not in by_name:
             unknown += 1
-        elif name in taken or len(taken) == k or any(conflicting(by_name[name], by_name[other]) for other in taken):
-            surplus += 1
-        else:
+        elif name not in taken and len(taken) < k and not any(conflicting(by_name[name], by_name[other]) for other in taken):
             taken[name] = choice.reason
     skills = in_order([by_name[name] for name in taken])
-    return Selection(tuple(skills), tuple(taken[skill.name] for skill in skills), unknown, surplus)
+    return Selection(tuple(skills), tuple(taken[skill.name] for skill in skills), unknown)

@@ -28,7 +28,6 @@ from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
-from bottega.skills.library import Library
 
 VERSION = "1"
 SLUG_WORDS = 5
@@ -57,13 +56,12 @@ class LlmTeacher:
         judge: AsyncJudge,
         device: DeviceFacts,
         folder: Path,
-        library: Library | None = None,
         failed: Callable[[Sequence[Mutant]], None] | None = None,
     ) -> None:
         self.model, self.failed = model, failed
         self.journal = EpisodeJournal(folder)
         prompts = Prompts(model.settings.style)
-        self.context = EpisodeContext(model.client, judge, library, prompts, device, self.journal, RunBudget(model.caps))
+        self.context = EpisodeContext(model.client, judge, None, prompts, device, self.journal, RunBudget(model.caps))
 
     @property
     def name(self) -> str:

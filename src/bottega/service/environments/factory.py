@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
@@ -41,16 +40,13 @@ class SessionFactory:
         settings: EnvironmentSettings | None = None,
         judge: SessionJudge | None = None,
         library: Library | None = None,
-        facts: DeviceFacts | None = None,
-        budget: PromptBudget | None = None,
     ) -> None:
-        """`facts`: of the device that judges, for the prompts, where the judge is elsewhere and does not tell them."""
         self.settings = settings or EnvironmentSettings()
         episode = self.settings.episode()
         self._own: list[Any] = []
+        facts = None
         if judge is None:
-            judge, found = opened_judge(self.settings)
-            facts = facts or found
+            judge, facts = opened_judge(self.settings)
             self._own.append(judge)
         if library is None and self.settings.library is not None:
             library = Library(self.settings.library, create=False)
@@ -64,7 +60,6 @@ class SessionFactory:
             reward_named(self.settings.reward, reading, self.settings.cap),
             self.settings.returns,
             self.settings.gamma,
-            budget,
         )
 
     def __enter__(self) -> SessionFactory:

@@ -16,7 +16,6 @@ from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import read
 from bottega.agents.earlier_turn import earlier_turn_of, turn_values
-from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import precision_rule
 from bottega.backbone.chat import Message
@@ -67,8 +66,6 @@ class SessionTerms:
     reward: Reward
     returns: Kind = "max"
     gamma: float = 1.0
-    budget: PromptBudget | None = None
-    """Tokens that a prompt may have, by the trainer's own tokenizer; none shortens nothing."""
 
 
 @dataclass
@@ -87,7 +84,7 @@ class WriterSession:
         """The prompt of the next turn, with the kernels so far in it."""
         settings = self.terms.settings
         asked = writer_input(self.task, settings, self.terms.device, self.skills, self.nodes, self.callgraph)
-        return writer.messages(asked, self.terms.prompts, self.terms.budget)
+        return writer.messages(asked, self.terms.prompts)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -171,7 +168,7 @@ class SelectorSession:
 
     @property
     def messages(self) -> list[Message]:
-        return selector.messages(self.asked, self.terms.prompts, self.terms.budget)
+        return selector.messages(self.asked, self.terms.prompts)
 
     def submit(self, text: str) -> SessionStep:
         if self.chosen is not None:
@@ -200,7 +197,7 @@ class SummariserSession:
 
     @property
     def messages(self) -> list[Message]:
-        return summariser.messages(self.asked, self.terms.prompts, self.terms.budget)
+        return summariser.messages(self.asked, self.terms.prompts)
 
     def submit(self, text: str) -> SessionStep:
         """An answer without a usable card has earned nothing, and that is known at once."""
