@@ -18,7 +18,6 @@ import lzma
 import math
 import os
 import random
-import sys
 import threading
 import time
 import traceback
@@ -29,7 +28,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 from choice_tasks import FUSED, SweepTask, builtin, series
-from figure import Device, Workers, where
+from figure import Device, Workers, say, where
 
 from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.core.candidate import Candidate
@@ -84,9 +83,9 @@ def write(
         for number, one in enumerate(series(drawn, count, seed, most, processes, tuple(family or FAMILIES)), len(drawn) + 1):
             _append(file, one.to_json())
             if number % 20 == 0:
-                _log(f"{number} of {count} tasks")
+                say(f"{number} of {count} tasks")
     written = tasks_of(folder)
-    _log(
+    say(
         f"{len(written)} tasks, {sum(len(one.variants) + bool(one.fused) for one in written)} variants, {path.stat().st_size >> 10} KiB"
     )
 
@@ -107,7 +106,7 @@ def run(
     tasks = [one for one in tasks_of(folder) if one.id not in known]
     random.Random(0).shuffle(tasks)  # families in turn, so that a run that is cut short is a sample of all
     queue = iter(tasks[: limit or None])
-    _log(f"{len(tasks)} tasks to measure, {len(known)} are measured already")
+    say(f"{len(tasks)} tasks to measure, {len(known)} are measured already")
     lock, done, place = threading.Lock(), Counter[str](), where(device)
     judge = TrustedJudge(device, workers=workers, timeout=timeout)
 
@@ -123,7 +122,7 @@ def run(
             except Exception as error:  # one task may not end the rest
                 row = {"task": one.id, "error": f"{type(error).__name__}: {str(error)[:300]}"}
                 if time.monotonic() - begun < seconds:
-                    _log(f"{one.origin}: {traceback.format_exc(limit=3)}")
+                    say(f"{one.origin}: {traceback.format_exc(limit=3)}")
             row |= {"seconds": round(time.monotonic() - started, 2), "where": place}
             with lock:
                 done[row.get("error", "")[:40] or ("measured" if row["rule_ms"] else "without a time")] += 1
@@ -140,12 +139,10 @@ def run(
             if time.monotonic() - told > 20:
                 told = time.monotonic()
                 spent = ", ".join(f"{name} {value:.0f}" for name, value in judge.seconds.most_common(8))
-                _log(
-                    f"[{told - begun:.0f} s] {sum(done.values())} of {len(tasks)} tasks, {dict(done)}; worker seconds: {spent}"
-                )
+                say(f"[{told - begun:.0f} s] {sum(done.values())} of {len(tasks)} tasks, {dict(done)}; worker seconds: {spent}")
         with lock:
             file.flush()
-    _log(f"replaced workers {dict(judge.replaced)}; {len(judge.errors)} errors {[text[-300:] for text in judge.errors[:3]]}")
+    say(f"replaced workers {dict(judge.replaced)}; {len(judge.errors)} errors {[text[-300:] for text in judge.errors[:3]]}")
     late = any(thread.is_alive() for thread in threads)
     judge.close()
     print("\n".join(table(rows_of(path))), flush=True)
@@ -314,10 +311,6 @@ def rows_of(path: Path) -> list[Row]:
 def _append(file: Any, row: Row) -> None:
     file.write(json.dumps(row) + "\n")
     file.flush()
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

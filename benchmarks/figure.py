@@ -1,7 +1,8 @@
-"""What the figures share: options, a pool of verdicts that can be interrupted, percentiles and tables."""
+"""What the figures share: options, a pool of verdicts that can be interrupted, percentiles, rows and tables."""
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import sys
@@ -11,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,6 +25,7 @@ from bottega.core.verdict import Verdict
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 
+T = TypeVar("T")
 Device = Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")]
 Workers = Annotated[int, typer.Option(min=1, help="Verdicts at a time; timing itself is always exclusive.")]
 Quick = Annotated[bool, typer.Option("--quick/--full", help="The judge's quick mode (training), or a full verdict.")]
@@ -115,6 +117,21 @@ def upper_bound(hits: int, count: int) -> float:
     centre = share + z * z / (2 * count)
     reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return min(1.0, (centre + reach) / (1 + z * z / count))
+
+
+def spread(found: Sequence[T], count: int) -> list[T]:
+    """So many at even distances; 0 for all."""
+    count = min(count or len(found), len(found))
+    return [found[place * len(found) // count] for place in range(count)]
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """Of a file of JSON lines; none where there is no file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], remarks: Sequence[str] = ()) -> None:

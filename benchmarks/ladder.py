@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,7 @@ from typing import Annotated, Any
 
 import ablation
 import typer
-from figure import Device, Workers, where
+from figure import Device, Workers, rows_in, say, spread, where
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, AnswerPolicy, read
@@ -113,23 +112,18 @@ def draw(
 ) -> None:
     """Sample every answer, and compile every module of the unseen set. Needs the GPU for the model alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = [(name, task) for name in sets.split(",") for task in _spread(_tasks(name), limit)]
+    tasks = [(name, task) for name in sets.split(",") for task in spread(_tasks(name), limit)]
     compiling = threading.Thread(target=_compile, args=(folder, [task for name, task in tasks if name == UNSEEN], processes))
     compiling.start()
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         draws = asyncio.run(_draw(tasks, device, max_tokens, pool))
     _write(folder / DRAWS, map(asdict, draws))
-    _log(f"{len(draws)} answers, {sum(len(each.texts) - 1 for each in draws)} further samples")
+    say(f"{len(draws)} answers, {sum(len(each.texts) - 1 for each in draws)} further samples")
     compiling.join()
 
 
 def _tasks(name: str) -> list[Task]:
     return list(load_tasks([name if name == "builtin" else HERE / name], size="gpu").tasks)
-
-
-def _spread(tasks: Sequence[Task], limit: int) -> list[Task]:
-    count = min(limit or len(tasks), len(tasks))
-    return [tasks[place * len(tasks) // count] for place in range(count)]
 
 
 async def _draw(tasks: Sequence[tuple[str, Task]], device: str, max_tokens: int, pool: ProcessPoolExecutor) -> list[Draw]:
@@ -151,7 +145,7 @@ async def _draw(tasks: Sequence[tuple[str, Task]], device: str, max_tokens: int,
     rows = list(await asyncio.gather(*map(sampled, rows)))
     for _ in range(DEPLOYMENT.resamples):
         wanting = [place for place, more in enumerate(pool.map(wants_more, rows, chunksize=4)) if more]
-        _log(f"{len(wanting)} of {len(rows)} answers are sampled again")
+        say(f"{len(wanting)} of {len(rows)} answers are sampled again")
         for place, row in zip(wanting, await asyncio.gather(*(sampled(rows[place]) for place in wanting))):
             rows[place] = row
     await client.close()
@@ -178,7 +172,7 @@ def _compile(folder: Path, tasks: Sequence[Task], processes: int) -> None:
 
     rows = asyncio.run(compiled()) if tasks else []
     _write(folder / COMPILED, rows)
-    _log(f"the compiler wrote {sum(bool(row['source']) for row in rows)} of {len(rows)} kernels")
+    say(f"the compiler wrote {sum(bool(row['source']) for row in rows)} of {len(rows)} kernels")
 
 
 # judge
@@ -200,8 +194,8 @@ def _id(source: str) -> str:
 
 
 def _plan(folder: Path, processes: int) -> list[Planned]:
-    draws = [Draw(**{**row, "texts": tuple(row["texts"])}) for row in _rows(folder / DRAWS)]
-    compiled = {row["task"]: row["source"] for row in _rows(folder / COMPILED)}
+    draws = [Draw(**{**row, "texts": tuple(row["texts"])}) for row in rows_in(folder / DRAWS)]
+    compiled = {row["task"]: row["source"] for row in rows_in(folder / COMPILED)}
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         return list(pool.map(planned, draws, [compiled.get(row.task, "") for row in draws], chunksize=4))
 
@@ -222,7 +216,7 @@ def judge(
     wanted = [
         (row.draw, {name: row.sources[name] for name in names if (row.draw.task, name) not in known}) for row, names in batches
     ]
-    _log(f"{sum(len(sources) for _, sources in wanted)} sources to judge, {len(known)} are judged already")
+    say(f"{sum(len(sources) for _, sources in wanted)} sources to judge, {len(known)} are judged already")
     lock = threading.Lock()
     with (
         open(folder / VERDICTS, "a", encoding="utf-8") as file,
@@ -236,13 +230,13 @@ def judge(
                 try:
                     verdict = bench.judge(Task(draw.source, draw.name), candidate_from(source)).to_json()
                 except BottegaError as error:
-                    _log(f"{draw.name}: no verdict: {error}")
+                    say(f"{draw.name}: no verdict: {error}")
                     continue
                 kept = {key: verdict[key] for key in ("outcome", "correct", "speedup", "baseline", "diagnosis", "stages_s")}
                 with lock:
                     file.write(json.dumps({"task": draw.task, "candidate": name, **kept}) + "\n")
                     file.flush()
-                _log(f"[{time.monotonic() - begun:.0f} s] {draw.name}: {verdict['outcome']}")
+                say(f"[{time.monotonic() - begun:.0f} s] {draw.name}: {verdict['outcome']}")
 
         with ThreadPoolExecutor(workers) as pool:
             for waiting in [pool.submit(judged, *batch) for batch in wanted]:
@@ -306,21 +300,13 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
 # files
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _verdicts(folder: Path) -> dict[tuple[str, str], Verdict]:
-    rows = _rows(folder / VERDICTS)
+    rows = rows_in(folder / VERDICTS)
     return {(row.pop("task"), row.pop("candidate")): Verdict.from_json(row) for row in rows}
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

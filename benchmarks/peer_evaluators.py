@@ -15,14 +15,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from figure import Device, launch, percentile, show, where
+from figure import Device, launch, percentile, show, spread, where
 from known_ratios import CONTRACT, CPP, CUDA, RATIOS, STEPS, filled
 
 from bottega.core.candidate import Candidate
@@ -138,11 +138,6 @@ def chosen_kernels(kind: str, count: int) -> list[Kernel]:
         ratios.append(Kernel("ratio", f"{RATIOS[place % len(RATIOS)]:g}", task, candidate_from(text), steps / mine))
     queues = [honest, attacks[::2], attacks[1::2], ratios]
     return [queue[place] for place in range(max(map(len, queues))) for queue in queues if place < len(queue)]
-
-
-def spread(found: Sequence[Specimen], count: int) -> list[Specimen]:
-    """So many at even distances."""
-    return [found[place * len(found) // min(count, len(found))] for place in range(min(count, len(found)))]
 
 
 def judged(

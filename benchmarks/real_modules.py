@@ -24,7 +24,6 @@ import importlib.util
 import json
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -35,7 +34,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from figure import Device, Workers, where
+from figure import Device, Workers, rows_in, say, spread, where
 from real_layers import BuiltinTask, Layer, Size, builtin_tasks, installed_layers
 
 from bottega.agents.prompts import Prompts
@@ -190,11 +189,11 @@ async def _search_all(
                 async with free:
                     await run_episode(context, layer.task(size), settings, layer.name, model=False)
             except BottegaError as error:
-                _log(f"{layer.name}: the search ended: {_line(str(error))}")
+                say(f"{layer.name}: the search ended: {_line(str(error))}")
                 return
             best = best_of([attempt.node for attempt in attempts_of(journal.events, layer.name)], "eager")
             told = _told(best.verdict) if best is not None and best.verdict is not None else "nothing right"
-            _log(f"[{end - time.monotonic():.0f} s left] {layer.name}: {told}")
+            say(f"[{end - time.monotonic():.0f} s left] {layer.name}: {told}")
 
         tasks = [asyncio.ensure_future(one(layer)) for layer in layers]
         await asyncio.wait(tasks, timeout=max(end - time.monotonic(), 0.0))
@@ -237,7 +236,7 @@ def _judge_all(
     again: bool = False,
 ) -> None:
     """Layers side by side, each one's candidates one after the other. What is not ready in time is begun anew by the next call."""
-    known = set() if again else {(row["layer"], row["draft"]) for row in _rows(path)}
+    known = set() if again else {(row["layer"], row["draft"]) for row in rows_in(path)}
     begun, lock, cancellation = time.monotonic(), threading.Lock(), Cancellation()
 
     def judged(layer: Judged) -> None:
@@ -249,13 +248,13 @@ def _judge_all(
                 options = {"baselines": ("eager",)} if number < 0 else {}
                 verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation, **options).to_json()
             except BottegaError as error:
-                _log(f"{layer.name}: no verdict: {_line(str(error))}")
+                say(f"{layer.name}: no verdict: {_line(str(error))}")
                 continue
             row = {**_row(layer.name, number, draft["technique"], verdict), "again": again}
             with lock, open(path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             told = _told(Verdict.from_json(verdict))
-            _log(f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {told}")
+            say(f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {told}")
 
     alarm = threading.Timer(max(end - begun, 0.0), cancellation.cancel)
     alarm.daemon = True
@@ -267,7 +266,7 @@ def _judge_all(
 
 def _verdicts(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
     """The last one of each kernel: what was judged again counts as it was then."""
-    return {(row["layer"], row["draft"]): row for row in _rows(folder / VERDICTS)}
+    return {(row["layer"], row["draft"]): row for row in rows_in(folder / VERDICTS)}
 
 
 def _is_unsure(row: dict[str, Any] | None) -> bool:
@@ -283,7 +282,7 @@ def _row(layer: str, number: int, technique: str, verdict: dict[str, Any]) -> di
 @app.command()
 def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it was judged; empty leaves it out.")] = "") -> None:
     """Print the table from what there is."""
-    full, drafts = list(_verdicts(folder).values()), _rows(folder / DRAFTS)
+    full, drafts = list(_verdicts(folder).values()), rows_in(folder / DRAFTS)
     known = {row["layer"] for row in full if row["draft"] >= 0}
     with EpisodeJournal(folder) as journal:
         quick = [
@@ -362,15 +361,14 @@ def _chosen(tasks: str, limit: int, only: str, dtype: str) -> list[Judged]:
     )
     words = [word for word in only.split(",") if word] or [""]
     layers = list({layer.name: layer for word in words for layer in every if word in layer.name}.values())
-    count = min(limit or len(layers), len(layers))
-    return [layers[place * len(layers) // count] for place in range(count)]
+    return spread(layers, limit)
 
 
 def _written(
     folder: Path, layers: Sequence[Judged], language: str, count: int, size: Size, processes: int
 ) -> list[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
-    known = {row["layer"]: row for row in _rows(folder / DRAFTS)}
+    known = {row["layer"]: row for row in rows_in(folder / DRAFTS)}
     missing = [layer for layer in layers if layer.name not in known]
 
     async def every() -> None:
@@ -384,20 +382,12 @@ def _written(
             known[layer.name] = row
             with open(folder / DRAFTS, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-            _log(f"{layer.name}: {len(made.drafts)} drafts in {time.monotonic() - begun:.0f} s {made.refused}")
+            say(f"{layer.name}: {len(made.drafts)} drafts in {time.monotonic() - begun:.0f} s {made.refused}")
 
         await asyncio.gather(*map(one, missing))
 
     asyncio.run(every())
     return [known[layer.name] for layer in layers]
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
-def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ from typing import Annotated, Any, Literal
 
 import torch
 import typer
-from real_modules import Dtype, Folder, Language, Only, Processes, _line, _log, _rows
+from figure import rows_in, say
+from real_modules import Dtype, Folder, Language, Only, Processes, _line
 from small_configurations import Called, families
 
 from bottega.compiler.build_step import Refusal
@@ -86,7 +87,7 @@ def collect(
 ) -> None:
     """Write the modules of installed packages as tasks."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = {row["family"] for row in _rows(folder / TASKS)}
+    known = {row["family"] for row in rows_in(folder / TASKS)}
     wanted = [name for package in packages.split(",") for name in families(package)]
     missing = [name for name in wanted if name not in known and any(word in name for word in only.split(","))]
     missing.sort(key=lambda name: zlib.crc32(name.encode()))  # a part is drawn from all of them
@@ -104,7 +105,7 @@ def collect(
     def kept(name: str, rows: list[dict[str, Any]] | str) -> None:
         found = [{"family": name, "module": "", "text": "", "source": ""}] if isinstance(rows, str) else rows
         _append(folder / TASKS, found)
-        _log(f"{name}: {rows if isinstance(rows, str) else ', '.join(row['module'] for row in rows)}")
+        say(f"{name}: {rows if isinstance(rows, str) else ', '.join(row['module'] for row in rows)}")
 
     _apart(missing, written, kept, processes, seconds, patience)
     print(f"{len(_modules(folder))} modules of {len({row['family'] for row in _modules(folder)})} families")
@@ -129,7 +130,7 @@ def run(
         from triton_interpreted import stand_in
 
         stand_in()  # functions that the interpreter lacks, and bfloat16 rounded as a GPU rounds it
-    last = {row["module"]: row for row in _rows(folder / SCREENED) if (row["language"], row["dtype"]) == (language, dtype)}
+    last = {row["module"]: row for row in rows_in(folder / SCREENED) if (row["language"], row["dtype"]) == (language, dtype)}
     done = {name for name, row in last.items() if not again or row["outcome"] == "right"}
     chosen = {
         row["module"]: row["source"]
@@ -147,7 +148,7 @@ def run(
     def kept(name: str, row: dict[str, Any] | str) -> None:
         found: dict[str, Any] = {"outcome": "no end", "reason": row, "seconds": patience} if isinstance(row, str) else row
         _append(folder / SCREENED, [{"module": name, "language": language, "dtype": dtype, **found}])
-        _log(f"{name}: {found['outcome']} {_line(found['reason'])}")
+        say(f"{name}: {found['outcome']} {_line(found['reason'])}")
 
     torch.set_num_threads(1)  # a child of a process with threads of its own may wait for them without end
     screen(WARM, "warm", language, "float32")  # what tracing imports is imported once
@@ -158,7 +159,7 @@ def run(
 @app.command()
 def report(folder: Folder) -> None:
     """Print the tables from what there is."""
-    print("\n".join(table(_rows(folder / SCREENED))))
+    print("\n".join(table(rows_in(folder / SCREENED))))
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
@@ -280,7 +281,7 @@ def _built(source: str, name: str) -> types.ModuleType:
 
 def _modules(folder: Path) -> list[dict[str, Any]]:
     """Each distinct text once."""
-    return list({row["text"]: row for row in reversed(_rows(folder / TASKS)) if row["source"]}.values())[::-1]
+    return list({row["text"]: row for row in reversed(rows_in(folder / TASKS)) if row["source"]}.values())[::-1]
 
 
 def _append(path: Path, rows: Iterable[dict[str, Any]]) -> None:
