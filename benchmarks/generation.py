@@ -48,37 +48,34 @@ SIZES = {
     ("cuda", True): Size(slots=512, requests=1024, prompt=320, answer=200, plain=256, cut=16),
 }
 
+GROUP = 16
+"""Answers to each prompt in the last row."""
+
 
 def main(
     device: Device = "cpu",
     model: Annotated[
         str, typer.Option(help="embedded, a folder, a hub name, or random: SmolLM2-135M's shape, drawn anew.")
     ] = "embedded",
-    slots: Annotated[int, typer.Option(help="Answers drawn at a time; 0 takes the usual number.")] = 0,
-    groups: Annotated[int, typer.Option(min=1, help="Answers to each prompt in the last row.")] = 16,
     quick: Annotated[bool, typer.Option("--quick/--full", help="Fewer requests.")] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Measure each so often, in turn; the quickest counts.")] = 2,
-    baseline: Annotated[bool, typer.Option(help="Measure model.generate, too.")] = True,
 ) -> None:
     kind = device.partition(":")[0]
     size = SIZES[kind, quick]
-    slots = slots or size.slots
     loaded = drawn(device) if model == "random" else load(model, device=device)
     vocabulary = loaded.model.get_input_embeddings().weight.shape[0]
-    backbone = LocalBackbone(loaded, slots=slots)
+    backbone = LocalBackbone(loaded, slots=size.slots)
     print(f"warming up: {backbone.engine}", file=sys.stderr)
     asyncio.run(backbone.warm_up())
     works: dict[str, tuple[Callable[[list[TokenRequest]], int], int]] = {
         f"model.generate, batch {size.plain}": (lambda asked: generated(loaded, asked[: size.plain], size.cut), 1),
-        f"backbone, {slots} slots": (lambda asked: answered(backbone, asked), 1),
-        f"backbone, prompts in groups of {groups}": (lambda asked: answered(backbone, asked), groups),
+        f"backbone, {size.slots} slots": (lambda asked: answered(backbone, asked), 1),
+        f"backbone, prompts in groups of {GROUP}": (lambda asked: answered(backbone, asked), GROUP),
     }
-    if not baseline:
-        del works[f"model.generate, batch {size.plain}"]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in works}
     first_ones = requests(size, vocabulary, 1, seed=-1)
-    answered(backbone, [TokenRequest(each.prompt_ids, Sampling(max_tokens=4)) for each in first_ones[: slots // 2]])
-    generated(loaded, first_ones[: size.plain], 2 if baseline else 1)
+    answered(backbone, [TokenRequest(each.prompt_ids, Sampling(max_tokens=4)) for each in first_ones[: size.slots // 2]])
+    generated(loaded, first_ones[: size.plain], 2)
     for turn in range(rounds):  # in turn, so that a drift of the machine falls on all
         for name, (work, group) in works.items():
             asked = requests(size, vocabulary, group, seed=turn)  # new prompts each time, or the cache would know them
@@ -90,7 +87,7 @@ def main(
     table = [
         [
             row["name"], f"{row['tokens']}", f"{row['seconds']:.2f}", f"{row['rate']:,.1f}" if row["rate"] < 1000 else f"{row['rate']:,.0f}",
-            f"{row['rate'] / first:.1f}x" if baseline else "", f"{row['peak'] / 2**30:.2f}",
+            f"{row['rate'] / first:.1f}x", f"{row['peak'] / 2**30:.2f}",
         ]
         for row in rows
     ]  # fmt: skip

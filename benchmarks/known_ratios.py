@@ -92,14 +92,11 @@ def get_init_inputs():
 def main(
     device: Device = "cpu",
     count: Annotated[int, typer.Option(min=1, help="Verdicts for each ratio.")] = 40,
-    steps: Annotated[
-        int, typer.Option(min=0, help="Steps (CPU) or cycles (GPU) of the baseline; 0 takes the usual number.")
-    ] = 0,
     workers: Workers = 1,
     quick: Quick = False,
 ) -> None:
     kind = device.partition(":")[0]
-    steps = steps or STEPS[kind]
+    steps = STEPS[kind]
     template = CPP if kind == "cpu" else CUDA
     task = Task(filled(template, "Model", steps) + CONTRACT, name="passing_time", origin="known ratios")
     jobs: list[Job] = []

@@ -88,7 +88,6 @@ class Tally:
 def main(
     clients: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 200,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long they send; the queue runs empty after that.")] = 10.0,
-    kill: Annotated[bool, typer.Option(help="Kill the server in the middle and start it again.")] = True,
     seed: Annotated[int, typer.Option(help="Of what is sent.")] = 0,
 ) -> None:
     hostile = [one for one in specimens("attacks/hostile") if not one.placeholders and one.id not in SLOW]
@@ -108,10 +107,8 @@ def main(
         begun = time.monotonic()
         for thread in threads:
             thread.start()
-        down = 0.0
         time.sleep(minutes * 30)
-        if kill:
-            down = server.kill_and_restart(tally)
+        down = server.kill_and_restart(tally)
         time.sleep(max(0.0, minutes * 60 - (time.monotonic() - begun)))
         stop.set()
         sending = time.monotonic() - begun
@@ -124,7 +121,7 @@ def main(
         typer.echo(
             f"one client at an empty queue: a candidate that no process is needed for in {1000 * alone:.0f} ms (median of {ALONE})"
         )
-        report(tally, clients, sending, whole, down, lost, memory, metrics, kill)
+        report(tally, clients, sending, whole, down, lost, memory, metrics)
         if code != 0:
             tally.wrong.append(f"the server ended with {code}")
         for line in tally.wrong[:20]:
@@ -379,7 +376,7 @@ def check_all(url: str, tokens: dict[str, str], tally: Tally) -> int:
 
 
 def report(
-    tally: Tally, clients: int, sending: float, whole: float, down: float, lost: int, memory: float, requests: int, kill: bool
+    tally: Tally, clients: int, sending: float, whole: float, down: float, lost: int, memory: float, requests: int
 ) -> None:
     verdicts = sum(len(each) for each in tally.seconds.values())
     mixed = sum(line.startswith("mixed up") for line in tally.wrong)
@@ -387,10 +384,7 @@ def report(
     typer.echo(
         f"{len(tally.accepted)} accepted, {verdicts} ended: {verdicts / whole * 60:.0f} a minute; {lost} lost, {mixed} mixed up"
     )
-    if kill:
-        typer.echo(
-            f"kill -9 in the middle: back after {down:.1f} s; {requests} HTTP requests since then, none answered with 5xx"
-        )
+    typer.echo(f"kill -9 in the middle: back after {down:.1f} s; {requests} HTTP requests since then, none answered with 5xx")
     typer.echo(f"the server took {memory:.0f} MiB at most; outcomes: {dict(tally.outcomes.most_common())}")
     typer.echo(f"refused as they should be: {dict(tally.bad.most_common())}\n")
     typer.echo("| candidate | count | median s | p95 s | max s |\n|---|---|---|---|---|")
