@@ -9,25 +9,6 @@ from torch.nn import functional as F
 from bottega.runtime import cpp
 
 
-def test_softmax_over_rows() -> None:
-    library = cpp(r"""
-    #include <cmath>
-    #include <cstdint>
-    extern "C" void softmax(const float* __restrict__ x, float* __restrict__ y, int64_t rows, int64_t columns) {
-      #pragma omp parallel for
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* in = x + r * columns; float* out = y + r * columns;
-        float top = -INFINITY, total = 0;
-        for (int64_t c = 0; c < columns; ++c) top = in[c] > top ? in[c] : top;
-        for (int64_t c = 0; c < columns; ++c) { out[c] = std::exp(in[c] - top); total += out[c]; }
-        for (int64_t c = 0; c < columns; ++c) out[c] /= total;
-      } }""")
-    x = torch.randn(33, 129) * 10
-    y = torch.empty_like(x)
-    library.softmax(x, y, *x.shape)
-    torch.testing.assert_close(y, x.softmax(-1))
-
-
 def test_layer_norm_with_parameters() -> None:
     library = cpp(r"""
     #include <cmath>
@@ -52,29 +33,6 @@ def test_layer_norm_with_parameters() -> None:
     torch.testing.assert_close(y, layer(x).detach())
     library.layer_norm(x, layer.weight, None, y, 17, 65, layer.eps)
     torch.testing.assert_close(y, F.layer_norm(x, (65,), layer.weight, None).detach())
-
-
-def test_blocked_matrix_product() -> None:
-    library = cpp(r"""
-    #include <algorithm>
-    constexpr int B = 32;
-    extern "C" void matmul(const float* __restrict__ a, const float* b, float* __restrict__ c, int m, int n, int k) {
-      std::fill(c, c + static_cast<long>(m) * n, 0.0f);
-      #pragma omp parallel for collapse(2)
-      for (int i0 = 0; i0 < m; i0 += B)
-        for (int j0 = 0; j0 < n; j0 += B)
-          for (int k0 = 0; k0 < k; k0 += B)
-            for (int i = i0; i < std::min(i0 + B, m); ++i)
-              for (int l = k0; l < std::min(k0 + B, k); ++l) {
-                const float f = a[i * k + l];
-                const int end = std::min(j0 + B, n);
-                #pragma omp simd
-                for (int j = j0; j < end; ++j) c[i * n + j] += f * b[l * n + j];
-              } }""")
-    a, b = torch.randn(70, 45), torch.randn(45, 101)
-    c = torch.full((70, 101), float("nan"))
-    library.matmul(a, b, c, 70, 101, 45)
-    torch.testing.assert_close(c, a @ b)
 
 
 def test_boolean_masks_and_integer_indices() -> None:
