@@ -152,3 +152,14 @@ def run(
     log = (said if said is not None else []).append
     given = (wanted, [str(tasks)], folder, devices, client, log, on_event)
     return asyncio.run(run_session(*given, draft_source=draft_source))
+
+
+def forged(name: str, then: str, now: str) -> Callable[[Path], Any]:
+    """A change of a file in a run's folder, which must hold the first text."""
+
+    def edit(folder: Path) -> None:
+        text = (folder / name).read_text()
+        assert then in text
+        (folder / name).write_text(text.replace(then, now))
+
+    return edit

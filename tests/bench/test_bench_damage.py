@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.small_bench import FakeJudge, judged_by, run, task_folder, task_text
+from bench.small_bench import FakeJudge, forged, judged_by, run, task_folder, task_text
 from episodes.decay import kernel
 
 from bottega.bench import session
@@ -179,15 +179,6 @@ def test_deleted_kernels_are_put_back_and_other_words_for_the_same_go_on(place: 
     (place / "theirs" / "1_Relu.7.py").write_text(kernel(3.0))
     with pytest.raises(UsageError, match="samples numbered 0 1, and kernels of samples numbered 0 1 7"):
         judged(place)
-
-
-def forged(name: str, then: str, now: str) -> Callable[[Path], Any]:
-    def edit(folder: Path) -> None:
-        text = (folder / name).read_text()
-        assert then in text
-        (folder / name).write_text(text.replace(then, now))
-
-    return edit
 
 
 def bare(folder: Path) -> None:

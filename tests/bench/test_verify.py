@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
+from bench.small_bench import FakeJudge, forged, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
 from bottega.bench.attempt import BenchAttempt
@@ -89,15 +89,6 @@ def folder(tmp_path: Path, monkeypatch: Any) -> Path:
     return tmp_path / "run"
 
 
-def forge(name: str, then: str, now: str) -> Callable[[Path], Any]:
-    def change(folder: Path) -> None:
-        text = (folder / name).read_text()
-        assert then in text
-        (folder / name).write_text(text.replace(then, now))
-
-    return change
-
-
 def better(folder: Path) -> None:
     record = json.loads((folder / LEADERBOARD).read_text())
     record["metrics"]["eager"]["groups"][0]["correct"]["point"] = 1.0
@@ -107,9 +98,9 @@ def better(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change, told",
     [
-        (forge(ATTEMPTS, '"outcome":"incorrect"', '"outcome":"faster"'), ["was changed after", "do not follow"]),
-        (forge(TASKS, "torch.relu(x)", "x"), ["not the one that its id names", "the tasks"]),
-        (forge(BENCH, '"quick": false', '"quick": true'), ["settings", "do not follow"]),
+        (forged(ATTEMPTS, '"outcome":"incorrect"', '"outcome":"faster"'), ["was changed after", "do not follow"]),
+        (forged(TASKS, "torch.relu(x)", "x"), ["not the one that its id names", "the tasks"]),
+        (forged(BENCH, '"quick": false', '"quick": true'), ["settings", "do not follow"]),
         (better, ["do not follow"]),
         (lambda folder: next((folder / KERNELS).iterdir()).write_text("pass"), ["a kernel was changed"]),
         (lambda folder: next((folder / KERNELS).iterdir()).unlink(), ["a kernel was changed or is missing"]),

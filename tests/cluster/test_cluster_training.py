@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -19,7 +18,7 @@ pytest.importorskip("ray.train", reason="needs Ray Train: pip install 'ray[train
 
 import ray
 from small_cluster import machine, ray_cluster
-from tiny import saved_tiny
+from tiny import counting_talks, saved_tiny
 from waiting import until
 
 from bottega.cluster import training
@@ -40,14 +39,9 @@ SETTINGS = {
 def job(folder: Path, out: str, *overrides: str) -> TrainingJob:
     if not (folder / "model").exists():
         saved_tiny(folder / "model")
-    rows = [[f"w{number}" for number in range(at, at + 6)] for at in range(38)]
-    talks = [
-        [{"role": "user", "content": " ".join(row[:3])}, {"role": "assistant", "content": " ".join(row[3:])}] for row in rows
-    ]
-    (folder / "rows.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
     settings = [*(f"{key}={value}" for key, value in SETTINGS.items()), f"model.name={folder / 'model'}"]
     return TrainingJob(
-        "sft", read_config("sft", None, None, [*settings, *overrides]), folder / out, 2, source=folder / "rows.jsonl"
+        "sft", read_config("sft", None, None, [*settings, *overrides]), folder / out, 2, source=counting_talks(folder)
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tiny import one_thread, random_rows, saved_tiny, tiny_llama, weights  # noqa: E402, F401
+from tiny import counting_talks, one_thread, random_rows, saved_tiny, tiny_llama, weights  # noqa: E402, F401
 from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
@@ -126,12 +126,7 @@ SFT = [
 def sft_command(folder: Path) -> list[str]:
     """Of the command line, on a small model and a few rows."""
     saved_tiny(folder / "model")
-    rows = [[f"w{number}" for number in range(at, at + 6)] for at in range(38)]
-    talks = [
-        [{"role": "user", "content": " ".join(row[:3])}, {"role": "assistant", "content": " ".join(row[3:])}] for row in rows
-    ]
-    (folder / "rows.jsonl").write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
-    return ["-m", "bottega", "sft", "--data", str(folder / "rows.jsonl"), "--quiet", *SFT, f"model.name={folder / 'model'}"]
+    return ["-m", "bottega", "sft", "--data", str(counting_talks(folder)), "--quiet", *SFT, f"model.name={folder / 'model'}"]
 
 
 def measured(folder: Path) -> dict[str, dict[str, float]]:

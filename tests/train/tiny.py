@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,17 @@ def saved_tiny(folder: Path, **changes: Any) -> Path:
     tiny_llama(**changes).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
+
+
+def counting_talks(folder: Path) -> Path:
+    """Rows for SFT: of six words that follow each other three are asked and three answered."""
+    rows = [[f"w{number}" for number in range(at, at + 6)] for at in range(38)]
+    talks = [
+        [{"role": "user", "content": " ".join(row[:3])}, {"role": "assistant", "content": " ".join(row[3:])}] for row in rows
+    ]
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps({"messages": talk}) + "\n" for talk in talks))
+    return path
 
 
 def random_rows(count: int, seed: int = 0, longest: int = 20) -> list[TrainRow]:
