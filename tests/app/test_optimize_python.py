@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import bottega
+from bottega.app import optimize_run
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
@@ -58,6 +59,26 @@ def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def test_a_result_is_trusted_as_it_was_handed_over(trusting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noting(TrustingJudge):
+        trusted: list[bool] = []
+
+        def judge(self, task: Task, candidate: Candidate, own_code: bool) -> Verdict:
+            self.trusted.append(own_code)
+            return Verdict(Outcome.AMBIGUOUS, True)
+
+    monkeypatch.setattr(optimize_run, "Judge", Noting)
+    given: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
+    fast = bottega.optimize(Gate(64).eval(), torch.randn(32, 64), out=tmp_path / "run", **given)
+    own = fast.result.model_copy(update={"fingerprint": {"settings": {"own_code": True}}}).sealed()
+    (fast.folder / "result.json").write_text(own.text())
+    optimize_run.check(fast.folder, own)
+    optimize_run.check(fast.folder, fast.result)
+    (fast.folder / "optimized.py").write_text((fast.folder / "optimized.py").read_text() + "# of a stranger")
+    optimize_run.check(fast.folder, own)
+    assert Noting.trusted == [True, False, False]
 
 
 def scripted(folder: Path) -> str:

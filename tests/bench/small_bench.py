@@ -81,6 +81,7 @@ class FakeJudge:
     def __init__(self, dies_at: str = "", unfit: Sequence[str] = (), broken: Sequence[str] = ()) -> None:
         self.dies_at, self.unfit, self.broken = dies_at, unfit, broken
         self.judged: list[tuple[str, str]] = []
+        self.options: list[dict[str, Any]] = []
         self.dead = False
         self.workers = self.lanes = 1
 
@@ -93,6 +94,7 @@ class FakeJudge:
         if "# judge error" in candidate.source:
             raise JudgeError("the referee failed")
         self.judged.append((task.id, candidate.id))
+        self.options.append(options)
         return verdict_of(candidate.source)
 
     def fitness(self, task: Task) -> dict[str, Any]:

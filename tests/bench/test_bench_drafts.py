@@ -71,6 +71,7 @@ def test_drafts_are_judged_where_the_model_has_none_that_is_faster_until_one_is(
         "1_Negate": [(0, "model", "none"), (1, "compiler", "none")],
     }
     assert sorted(compiler.asked) == ["1_Negate", "2_Double"] and len(judge.judged) == 4
+    assert not any(judge.options), "a draft is judged as what it is compared with"
     (refusal,) = [one for one in finished.run.attempts if one.author == "compiler" and one.verdict is None]
     assert refusal.junk == attempt_text(refusal, "eager") == "no draft: compiler 2: it is no chain of what it knows"
     assert read_run(tmp_path / "run").attempts == finished.run.attempts

@@ -34,7 +34,7 @@ from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.optimized_file import Delivered
 from bottega.episodes.delivery.page import ReportPage, html, markdown
 from bottega.episodes.delivery.report import MOST_LINES, cut, report_page
-from bottega.episodes.delivery.result import Result, read_result
+from bottega.episodes.delivery.result import Result, judged_as_own, read_result
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
@@ -342,6 +342,11 @@ def test_claims_are_compared_by_machine_and_by_their_intervals(tmp_path: Path) -
     wide = replace(verdict(2.0, Outcome.AMBIGUOUS), speedup={"eager": Speedup(2.0, 0.8, 18.0)})
     unsure = compared(opened, wide, "cpu")
     assert unsure.holds is None and "could not be told" in unsure.words
+
+
+@pytest.mark.parametrize("settings, own", [({"own_code": True}, True), ({"own_code": "yes"}, False), ([1], False), (None, False)])
+def test_whatever_a_stranger_s_result_says_of_its_settings_is_read(settings: object, own: bool) -> None:
+    assert judged_as_own({"settings": settings}) is own
 
 
 def test_the_best_by_its_sure_end_is_tried_first_and_each_text_once() -> None:

@@ -32,7 +32,7 @@ from bottega.episodes.knob_memory import KnobMemory
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.strategies.islands import evolution_of
-from bottega.episodes.tuning import KNOB_SEARCH, tune_best
+from bottega.episodes.tuning import KNOB_SEARCH, tune_best, tuned
 from bottega.episodes.writing import EpisodeSearch
 from bottega.judge.trusted.judge import TrustedJudge
 
@@ -179,6 +179,23 @@ def test_an_evolution_does_not_measure_a_kernel_of_the_same_structure_again(tmp_
     place, measure = grown(tmp_path, [answer(template()), answer(template(32))], settings)
     assert len(measure.measured) == 2
     assert [tile_of(node.turn.source) for node in place.nodes] == [64, 128, 32, 128]
+
+
+def test_a_draft_takes_no_text_from_what_a_model_wrote(tmp_path: Path) -> None:
+    """The value of a knob is any expression: alike in structure, the model's may hold what the judge would then trust."""
+    context = episode_context(tmp_path, [answer(template(32)), answer(template(32))])
+    context.judge, context.measuring = TileJudge(), (measure := Measure())
+    place = search(context, replace(ONE, strategy="evolve", branch=1))
+
+    async def run() -> None:
+        await tuned(place, await place.grow("t0n0", [], 0))
+        await tuned(place, await place.adopt("draft1", Draft(template()), "a compiler"))
+        await tuned(place, await place.grow("t0n1", [], 0))
+
+    with context.journal:
+        asyncio.run(run())
+    assert len(measure.measured) == 4, "the draft is measured for itself, and a model's kernel may take from anybody"
+    assert [node.by_rule for node in place.nodes] == [False, False, True, True, False, False]
 
 
 def test_settings_are_remembered_between_runs_by_device_shape_and_structure(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_settings_reach_the_judge_as_they_are(server: Running) -> None:
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "speed": 9}, 422, "speed: there is no such field; allowed are task, settings,"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"checks": ["os:system"]}}, 422, "allowed are baselines, quick"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"memory_gb": 1}}, 422, "memory_gb"),
+        ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"own_code": True}}, 422, "own_code"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"timeout": -1}}, 422, "settings.timeout: must be above 0"),
         ({"task": {"source": TASK}, "candidate": {"source": "x"}, "settings": {"precision": "fp1"}}, 422, "precision"),
         ({"task": {"source": TASK}, "candidate": {"source": "x", "language": "os:system"}}, 422, "language"),

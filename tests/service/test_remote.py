@@ -56,6 +56,13 @@ def test_a_verdict_comes_back_whole(judge: RemoteJudge, server: Running) -> None
     ]
 
 
+def test_a_server_trusts_nobodys_code(judge: RemoteJudge, server: Running) -> None:
+    verdict = judge.judge(MINE, candidate("judge 0 trusted"), own_code=True)
+    assert verdict.diagnosis == "judge 0 trusted" and "own_code" not in verdict.fingerprint["settings"]
+    with pytest.raises(UsageError, match="own_code: the server's own setting"):
+        Judge.remote(server.url, server.tokens["alice"], own_code=True)
+
+
 def test_many_at_once_are_not_mixed_up(judge: RemoteJudge) -> None:
     texts = [f"judge 0.01 number {number}" for number in range(24)]
 

@@ -241,5 +241,6 @@ def check(folder: Path, result: Result) -> ClaimCheck:
     opened = open_result(folder)
     judging: dict[str, Any] = {"precision": result.precision, "training": result.training}
     with Judge(result.device, baselines=tuple(result.baselines), **judging) as judge:
-        verdict = judge.judge(opened.subject.task, opened.candidate, own_code=result.own_code)  # nobody had the files meanwhile
+        own_code = result.own_code and opened.result.seal == result.seal and not opened.changed
+        verdict = judge.judge(opened.subject.task, opened.candidate, own_code=own_code)
         return compared(opened, verdict, result.device)

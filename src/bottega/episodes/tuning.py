@@ -81,7 +81,7 @@ async def _tuned(search: EpisodeSearch, node: SearchNode, key: str, by_judge: bo
     library = language_named(search.settings.language).kernel_library
     knobs, places = _read(stripped(node.turn.source, search.task.source), graph if library else None)
     place = (search.episode, node.id, search.context.device.name, _shape(graph), knobs.structure)
-    earlier = _alike(search, place[2:])
+    earlier = _alike(search, node, place[2:])
     if earlier is not None:
         return Tuned(key, *place, chosen=earlier.chosen, gain=earlier.gain, source=earlier.source)
     tuner = _Tuner(search, node, knobs, place[2:], places, _dtype(graph), by_judge)
@@ -108,14 +108,19 @@ def _read(answer: str, graph: CallGraph | None) -> tuple[Knobs, dict[str, Choice
         return Knobs(answer, {}), {}
 
 
-def _alike(search: EpisodeSearch, where: tuple[str, ...]) -> Tuned | None:
-    """What was found for a kernel of the same structure in this episode: only the values differed, and they were tried."""
+def _alike(search: EpisodeSearch, node: SearchNode, where: tuple[str, ...]) -> Tuned | None:
+    """What was found for a kernel of the same structure in this episode: only the values differed, and they were tried. A value is any expression,
+    so that a draft, which is trusted, takes nothing from what a model wrote."""
+    barred = {one.id for one in search.nodes if node.by_rule and not one.by_rule}
     events = (event for event in search.context.journal.events if isinstance(event, Tuned))
     return next(
         (
             one
             for one in events
-            if one.episode == search.episode and one.tried and (one.device, one.shape, one.structure) == where
+            if one.episode == search.episode
+            and one.tried
+            and one.node not in barred
+            and (one.device, one.shape, one.structure) == where
         ),
         None,
     )

@@ -10,7 +10,7 @@ from bottega.core.errors import UsageError
 from bottega.core.files import digest
 from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.episodes.attempts import spread
-from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, read_result
+from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, judged_as_own, read_result
 from bottega.tasks.files import read_source
 from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
@@ -72,7 +72,7 @@ def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
     less = claim is not None and now is not None and here and now.high * SESSION_TOLERANCE < claim.low
     if verdict.outcome is Outcome.AMBIGUOUS and not less and not opened.changed:
         told = f"it could not be told now,{_measured(verdict, baseline)}"
-        trusting = result.own_code and not verdict.fingerprint.get("settings", {}).get("own_code")
+        trusting = result.own_code and not judged_as_own(verdict.fingerprint)
         again = (
             "if you trust the kernel, `--own-code` measures it as it was claimed"
             if trusting

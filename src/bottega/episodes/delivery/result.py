@@ -89,7 +89,7 @@ class Result(BaseModel):
     @property
     def own_code(self) -> bool:
         """Whether the claim's interval allows nothing for hostile code: no model had a part in the kernel."""
-        return bool(self.fingerprint.get("settings", {}).get("own_code"))
+        return judged_as_own(self.fingerprint)
 
     def sealed(self) -> Result:
         whole = Result.model_validate(self.model_dump())  # with every field set, as it will be read
@@ -105,6 +105,12 @@ class Result(BaseModel):
 
     def text(self) -> str:
         return json_text(self.model_dump())
+
+
+def judged_as_own(fingerprint: dict[str, Any]) -> bool:
+    """Whether a verdict with this fingerprint, which may be a stranger's text, says that its interval allows nothing for hostile code."""
+    settings = fingerprint.get("settings")
+    return isinstance(settings, dict) and settings.get("own_code") is True
 
 
 def read_result(folder: Path) -> Result:
