@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from bottega.compiler.answer_choices import changed
 from bottega.compiler.callgraph import Call, CallGraph, Input, NamedTensor
-from bottega.compiler.knobs import Knobs, knobs_of
+from bottega.compiler.knobs import MOST_PARSED, Knobs, knobs_of
 
 MARKED = '''TILE = 64  # knobs: 32, 64, 128
 SOURCE = r"""
@@ -72,3 +74,12 @@ def test_a_budget_takes_all_places_in_turn() -> None:
 
 def test_a_text_without_knobs_has_none() -> None:
     assert not knobs_of("class ModelNew:\n    size = 64\n", None).places
+
+
+def test_a_text_of_knobs_alone_is_read_in_bounded_work_and_a_number_is_one_only_while_it_is_short() -> None:
+    many = "".join(f"BLOCK{number} = 64\n" for number in range(4000))
+    with patch("bottega.compiler.knobs._parses", return_value=True) as parses:
+        knobs_of(many, None)
+    assert 0 < parses.call_count * len(many) <= MOST_PARSED
+    digits = "9" * 5000
+    assert not knobs_of(f"BLOCK = {digits}\nTILE = 4  # knobs: {digits}\nA = {digits}  # knobs: 1 2\n", None).places

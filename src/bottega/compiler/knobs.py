@@ -17,14 +17,16 @@ from bottega.compiler.answer_choices import AnswerChange, Span, changed, changes
 from bottega.compiler.callgraph import CallGraph
 
 _MARK = re.compile(r"(?:#|//)[ \t]*knobs?[ \t]*:[ \t]*(?P<values>\d[\d, \t]*)", re.I)
-_NUMBER = re.compile(r"(?P<name>[A-Za-z_]\w*)[^\w\n]*?(?P<value>(?<![\w.])\d+(?![\w.]))(?=[^\d\n]*$)")
+_NUMBER = re.compile(r"(?P<name>[A-Za-z_]\w*)[^\w\n]*?(?P<value>(?<![\w.])\d{1,6}(?![\w.]))(?=[^\d\n]*$)")
 _NAMED = re.compile(
     r"\b(?P<name>(?:BLOCK|TILE|UNROLL|CHUNK|STRIP|GROUP_SIZE|VEC|LANES|num_warps|num_stages)\w*)\b"
-    r"(?:[ \t]*:[ \t]*tl\.constexpr)?(?:[ \t]*=[ \t]*|[ \t]+)(?P<value>\d+)(?![\w.])"
+    r"(?:[ \t]*:[ \t]*tl\.constexpr)?(?:[ \t]*=[ \t]*|[ \t]+)(?P<value>\d{1,6})(?![\w.])"
 )
 MOST_VALUES = 8
 LARGEST = 1 << 16
 MOST_WARPS, MOST_STAGES = 16, 5
+MOST_PARSED = 1 << 22
+"""Characters, over all changes: of a text of usual length many times what anybody measures."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,12 @@ def knobs_of(answer: str, graph: CallGraph | None) -> Knobs:
     for place, changes in _constants(answer).items():
         if not any(_overlap(span, other) for change in changes for span in change.spans for other in taken):
             places[place] = changes
-    kept = {place: [one for one in changes if _parses(changed(answer, [one]))] for place, changes in places.items()}
-    return Knobs(answer, {place: changes for place, changes in kept.items() if changes})
+    every = [(place, one) for place, changes in places.items() for one in changes]
+    kept: dict[str, list[AnswerChange]] = {}
+    for place, one in every[: MOST_PARSED // max(1, len(answer))]:
+        if _parses(changed(answer, [one])):
+            kept.setdefault(place, []).append(one)
+    return Knobs(answer, kept)
 
 
 def _constants(answer: str) -> dict[str, list[AnswerChange]]:
@@ -77,7 +83,7 @@ def _constants(answer: str) -> dict[str, list[AnswerChange]]:
             name, value = number["name"], int(number["value"])
             span = (at + number.start("value"), at + number.end("value"))
             if mark:
-                values = [int(text) for text in re.findall(r"\d+", mark["values"])]
+                values = [int(text) for text in re.findall(r"\b\d{1,6}\b", mark["values"])]
                 found[name] = (value, values, [span])
                 marked.add(name)
             elif name not in marked:
