@@ -90,3 +90,44 @@ def test_the_supervisor_tells_with_the_freeze(reply: bytes, rests: bool) -> None
         assert control.spent == CoreTime(7, 1234, 99, 5, 60, 3, 77, 8)
         assert control.spent.to_bytes() == b"7 1234 99 5 60 3 77 8"
         control.close()
+
+
+@pytest.mark.parametrize(
+    ("now", "living", "last", "spent"),
+    [
+        ({7: 600, 8: 250}, [7, 8], 8, (150, 50)),
+        ({7: 600}, [7], 8, (400, 100)),  # 8 has ended, and took 200 with it
+        ({7: 600, 8: 250}, [7, 8], 9, (400, 100)),  # 9 began after all had been asked to stop, and is gone
+        ({7: 600, 8: 250, 9: 70}, [7, 8, 9], 9, (220, 120)),
+    ],
+)
+def test_a_process_that_ends_hides_nothing_of_what_others_ran(
+    now: dict[int, int], living: list[int], last: int, spent: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7 is the first, and ran for 500 of the 900 until all were stopped. 100 of these have passed since that was asked."""
+    ran, numbers, clock = {7: 0, 8: 200}, iter([8, 8, last]), iter([0, 0, 0, 800, 900])
+    monkeypatch.setattr(core_time, "process_time", lambda process: ran[process])
+    monkeypatch.setattr(core_time.time, "monotonic_ns", lambda: next(clock))
+    monkeypatch.setattr(core_time, "thread_times", lambda: (0, 0))
+    monkeypatch.setattr(CoreWatch, "_last_number", lambda self: next(numbers))
+    monkeypatch.setattr(threads, "folders", lambda processes: [(number, "") for number in living])
+    watch = CoreWatch(7)
+    watch.stopped(CoreTime(), ran)
+    watch.thawed()
+    ran |= {7: 550, 8: 250}
+    watch.asked()
+    ran |= now
+    found = watch.stopped(CoreTime(ran=500), now)
+    assert (found.others, found.stopping) == spent
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_last_number_is_that_of_the_latest_process() -> None:
+    watch = CoreWatch(os.getpid(), own_numbers=True)
+    before = watch._last_number()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert 0 < before != watch._last_number()
+    assert CoreWatch(os.getpid())._last_number() == 0

@@ -7,7 +7,7 @@ sandbox stayed stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
 from bottega.sandbox import threads
@@ -80,25 +80,32 @@ class CoreTime:
 class CoreWatch:
     """Used by the supervisor before it stops a sandbox and after: stopping wakes a sleeping thread, which then waits for a core too."""
 
-    def __init__(self, first: int, counts: bool = True) -> None:
-        """`first` is the first process of the sandbox. Without `counts` nothing is read, and nothing was spent."""
-        self._first, self._counts = first, counts
+    def __init__(self, first: int, counts: bool = True, own_numbers: bool = False) -> None:
+        """`first` is the first process of the sandbox. Without `counts` nothing is read, and nothing was spent. `own_numbers`: processes of the
+        sandbox are numbered apart from all others, so that the last number tells of those that began and are gone."""
+        self._first, self._counts, self._own_numbers = first, counts, own_numbers
         self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0
         self._totals: dict[int, int] = {}
         """Nanoseconds of each process when they were last stopped."""
-        self._asked_at = self._total_when_asked = self._own_time = 0
+        self._when_asked: dict[int, int] = {}
+        self._last = self._last_when_asked = 0
+        """The number of the latest thread or process, when they were last stopped and when that was asked for."""
+        self._asked_at = self._own_time = 0
+        self._thawed_at = time.monotonic_ns()
 
     def thawed(self) -> None:
         if not self._counts:
             return
         self._thaw_wait = thread_times()[1] - self._own_wait
+        self._thawed_at = time.monotonic_ns()
 
     def asked(self) -> None:
         """To stop them, which takes some time: what they run until then is counted. Those that are new since the last stop count whole."""
         if self._counts:
             self._asked_at = time.monotonic_ns()
-            self._total_when_asked = sum(map(process_time, {self._first, *self._totals}))
+            self._when_asked = {process: process_time(process) for process in {self._first, *self._totals}}
+            self._last_when_asked = self._last_number()
 
     def look(self, processes: Iterable[int]) -> CoreTime:
         """Since they were seen at rest."""
@@ -114,20 +121,44 @@ class CoreWatch:
         return CoreTime(ran, waited, longest)
 
     def stopped(self, spent: CoreTime, processes: Iterable[int]) -> CoreTime:
-        """What was seen before they were stopped, with what is known now that they are."""
+        """What was seen before they were stopped, with what is known now that they are. Nobody counts what a process ran that has ended: where
+        one may have, it was all the time in which the first thread was not on a core."""
         if not self._counts:
             return spent
-        before, self._totals = sum(self._totals.values()), {process: process_time(process) for process in processes}
-        now = sum(self._totals.values())
+        stopped_at, processes = time.monotonic_ns(), list(processes)
+        before, self._totals = self._totals, {process: process_time(process) for process in processes}
+        last, self._last = self._last, self._last_number()
+        others, stopping = (_more(earlier, self._totals) for earlier in (before, self._when_asked))
+        others -= spent.ran
+        if self._are_gone(before, last):
+            others = max(others, stopped_at - self._thawed_at - spent.ran)
+        if self._are_gone({process: ran for process, ran in self._when_asked.items() if ran}, self._last_when_asked):
+            stopping = max(stopping, stopped_at - self._asked_at)
         own, self._own_time = time.process_time_ns() - self._own_time, time.process_time_ns()
         return replace(
             spent,
-            others=max(0, now - before - spent.ran),
+            others=max(0, others),
             asked_at=self._asked_at,
-            stopping=max(0, now - self._total_when_asked),
-            stopped_at=time.monotonic_ns(),
+            stopping=stopping,
+            stopped_at=stopped_at,
             supervised=own,
         )
+
+    def _are_gone(self, before: Iterable[int], last: int) -> bool:
+        """Whether a process has ended of those `before`, or a thread or process that began since the `last` number was given."""
+        if any(process not in self._totals for process in before):
+            return True
+        if self._last == last:
+            return False
+        begun = sum(number > last for number, _ in threads.folders(self._totals))
+        return begun != self._last - last
+
+    def _last_number(self) -> int:
+        """The latest number of a thread or process that was given in the caller's name space; 0 where nobody tells."""
+        try:
+            return int(threads.read("/proc/loadavg").split()[-1]) if self._own_numbers else 0
+        except (ValueError, IndexError):
+            return 0
 
     def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
         """They are stopped: count from here, or from what was seen of them. The freezer does not wait for a process that has nearly ended,
@@ -164,6 +195,11 @@ def process_time(process: int) -> int:
         return time.clock_gettime_ns((~process << 3) | _SCHEDULED)
     except OSError:
         return 0
+
+
+def _more(before: Mapping[int, int], now: Mapping[int, int]) -> int:
+    """What all processes ran since; one that has ended makes it no less."""
+    return sum(max(0, ran - before.get(process, 0)) for process, ran in now.items())
 
 
 def _times(processes: Iterable[int]) -> dict[int, tuple[int, int]]:

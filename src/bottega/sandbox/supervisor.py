@@ -142,9 +142,8 @@ class _Supervisor:
             missing["privileges"] = "runs as the caller's own user, root, without capabilities"
         if "error" not in told and not (missing and self.request.require_sandbox):
             self.sampler = Sampler(self.child)
-            self.cores = CoreWatch(
-                self.child, counts=self.request.device == "cpu"
-            )  # a process on a GPU has many threads to ask
+            counts = self.request.device == "cpu"  # a process on a GPU has many threads to ask
+            self.cores = CoreWatch(self.child, counts, own_numbers=self.request.mode != "bare")
             self.out_of_memory_kills = _out_of_memory_kills()
             self.stopper = self._choose_stopper()
             self._report_ready(missing)

@@ -59,19 +59,19 @@ def read_state(folder: str) -> int | None:
 
 def stat_fields(folder: str) -> list[bytes]:
     """What follows the name: state, parent, … Empty when it is gone."""
-    return _read(f"{folder}/stat").rpartition(b")")[2].split()
+    return read(f"{folder}/stat").rpartition(b")")[2].split()
 
 
 def read_times(folder: str) -> tuple[int, int, int]:
     """How long it ran and waited, in nanoseconds, and how often it was put on a core; zeros where nobody counts."""
     try:
-        ran, waited, turns = _read(f"{folder}/schedstat").split()
+        ran, waited, turns = read(f"{folder}/schedstat").split()
         return int(ran), int(waited), int(turns)
     except ValueError:
         return 0, 0, 0
 
 
-def _read(path: str) -> bytes:
+def read(path: str) -> bytes:
     """In three system calls, since a stopped sandbox is checked several times a call. Empty when it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
