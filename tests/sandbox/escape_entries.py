@@ -102,3 +102,19 @@ def woken_as_an_orphaned_group(fds, arguments):
     say(fds, refused=False)
     os.kill(child, signal.SIGKILL)
     time.sleep(60)
+
+
+def work_in_processes_that_end(fds, arguments):
+    """One after the other; its first thread only starts them."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    say(fds, ready=True)
+    while True:
+        if not os.fork():
+            until = time.monotonic() + 0.001
+            while time.monotonic() < until:
+                pass
+            os._exit(0)
+        try:
+            os.wait()
+        except ChildProcessError:
+            continue

@@ -70,6 +70,20 @@ def test_nobody_is_woken_by_a_death(which, entry, request, shared):
             sandbox.kill()
 
 
+@pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes"])
+def test_work_is_counted_though_whoever_did_it_has_ended(which, request):
+    sandbox, said = request.getfixturevalue(which).start("escape_entries:work_in_processes_that_end")
+    with said:
+        said.readline()
+        control = ProcessControl(sandbox.control)
+        assert stop(control)
+        control.thaw()
+        time.sleep(0.2)
+        assert stop(control)
+        assert control.spent.others > 40_000_000, "none of them was there to be asked"
+        sandbox.kill()
+
+
 @pytest.mark.rotates
 @pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "bare_sandboxes"])
 def test_an_honest_sandbox_is_still_whenever_it_is_stopped(which, request):
