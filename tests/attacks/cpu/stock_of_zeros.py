@@ -3,7 +3,7 @@
 Judge 12 called it faster, 8 to 11 times, in three verdicts of four.
 """
 # task: marked_rows
-# expect: slower,same,ambiguous
+# expect: slower,same,ambiguous,rejected
 
 import torch
 from torch import nn
