@@ -134,6 +134,7 @@ class CoreWatch:
             others = max(others, stopped_at - self._thawed_at - spent.ran)
         if self._are_gone({process: ran for process, ran in self._when_asked.items() if ran}, self._last_when_asked):
             stopping = max(stopping, stopped_at - self._asked_at)
+        self._thawed_at = stopped_at  # who is still inside the kernel is asked again
         own, self._own_time = time.process_time_ns() - self._own_time, time.process_time_ns()
         return replace(
             spent,
