@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_result_is_trusted_as_it_was_handed_over(trusting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Noting(TrustingJudge):
-        trusted: list[bool] = []
+        trusted: ClassVar[list[bool]] = []
 
         def judge(self, task: Task, candidate: Candidate, own_code: bool) -> Verdict:
             self.trusted.append(own_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html as html_library
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -309,11 +310,17 @@ def test_an_edited_claim_is_named(tmp_path: Path) -> None:
     assert open_result(tmp_path).changed == ("result.json was edited",)
 
 
+def replaced_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda folder: (folder / "result.json").unlink(), "no finished result is there"),
         (lambda folder: (folder / "optimized.py").unlink(), "optimized.py: cannot be read"),
+        (lambda folder: replaced_by_a_pipe(folder / "optimized.py"), "optimized.py: cannot be read: it is no regular file"),
         (lambda folder: (folder / "result.json").write_text("{"), "no result of this version"),
         (lambda folder: (folder / "result.json").write_text("[]"), "no result of this version"),
         (lambda folder: (folder / "result.json").write_bytes(b"\xff\x00"), "no result of this version"),
@@ -344,7 +351,9 @@ def test_claims_are_compared_by_machine_and_by_their_intervals(tmp_path: Path) -
     assert unsure.holds is None and "could not be told" in unsure.words
 
 
-@pytest.mark.parametrize("settings, own", [({"own_code": True}, True), ({"own_code": "yes"}, False), ([1], False), (None, False)])
+@pytest.mark.parametrize(
+    "settings, own", [({"own_code": True}, True), ({"own_code": "yes"}, False), ([1], False), (None, False)]
+)
 def test_whatever_a_stranger_s_result_says_of_its_settings_is_read(settings: object, own: bool) -> None:
     assert judged_as_own({"settings": settings}) is own
 

@@ -18,7 +18,7 @@ from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.result_arrays import drafts_asked
 from bottega.bench.run_directory import ATTEMPTS, KERNELS, LEADERBOARD, read_head
 from bottega.core.errors import BottegaError, TaskError, UsageError
-from bottega.core.files import encoded, json_text, write
+from bottega.core.files import encoded, json_text, read_regular, write
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome
 
@@ -126,7 +126,7 @@ def read_record(path: Path) -> tuple[Path, dict[str, Any]]:
     """The folder of a record, named by itself or by its folder, and what it says."""
     file = path / LEADERBOARD if path.is_dir() else path
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = json.loads(read_regular(file))
     except FileNotFoundError:
         raise UsageError(f"{file}: no such record; a run has one once it is whole") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -164,6 +164,6 @@ def disagreements(run: BenchRun, record: dict[str, Any]) -> list[str]:
 
 def _sha(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(path)).hexdigest()
     except OSError:
         return "missing"

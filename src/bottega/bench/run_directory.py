@@ -24,8 +24,9 @@ from typing import Any
 
 from bottega.bench.attempt import CELLS, BenchAttempt, BenchRun, BenchTask, Key, Log, attempt_of, task_of
 from bottega.core.append_log import AppendLog, read_lines
+from bottega.core.candidate import SOURCE_LIMIT
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.files import encoded, json_text, strict, write_atomic
+from bottega.core.files import encoded, json_text, read_regular, strict, write_atomic
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",
@@ -73,7 +74,7 @@ def read_head(folder: Path) -> dict[str, Any]:
     """`bench.json`."""
     path = folder / BENCH
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head = json.loads(read_regular(path))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{folder}: no benchmark run is there (it has no {BENCH})") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -95,7 +96,7 @@ def read_kernel(folder: Path, candidate: str) -> str:
     """A kernel's text. Raises `UsageError` where it is missing or is not the text that its name says."""
     path = folder / KERNELS / f"{candidate}.py"
     try:
-        content = path.read_bytes()
+        content = read_regular(path, 4 * SOURCE_LIMIT)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     if hashlib.sha256(content).hexdigest()[:16] != candidate:

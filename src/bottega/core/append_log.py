@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bottega.core.errors import BottegaError, UsageError
+from bottega.core.files import read_regular
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ def read_lines(
 ) -> Iterator[tuple[int, T]]:
     """What `make` makes of each line, with the line's number; nothing where there is no file."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,18 @@ def write(path: Path, text: str) -> None:
         raise BottegaError(
             f"{path}: cannot be written ({error.strerror}); make room or give another --out, then --resume"
         ) from None
+
+
+def read_regular(path: Path, most: int = 1 << 32) -> bytes:
+    """A file of a folder that may be a stranger's. `OSError` for one of more bytes, and for what is none: a pipe that nobody writes to, or a link to
+    what has no end, would be read for ever."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(most)
 
 
 def encoded(text: str) -> bytes:

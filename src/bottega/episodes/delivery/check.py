@@ -7,10 +7,10 @@ from pathlib import Path
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
-from bottega.core.files import digest
+from bottega.core.files import digest, read_regular
 from bottega.core.verdict import Outcome, Verdict, interval_text
 from bottega.episodes.attempts import spread
-from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, judged_as_own, read_result
+from bottega.episodes.delivery.result import FILE, LARGEST, OPTIMIZED, ORIGINAL, Result, judged_as_own, read_result
 from bottega.tasks.files import read_source
 from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
@@ -46,7 +46,7 @@ def open_result(folder: Path) -> Opened:
     for name, wanted in result.files.items():
         path = folder / Path(name).name
         try:
-            if digest(path.read_bytes()) != wanted:
+            if digest(read_regular(path, LARGEST)) != wanted:
                 changed.append(f"{name} was changed")
         except OSError as error:
             if name in (ORIGINAL, OPTIMIZED):
