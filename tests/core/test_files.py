@@ -37,6 +37,11 @@ def test_a_strangers_file_is_read_only_where_it_is_one_and_has_an_end(tmp_path: 
     assert read_regular(tmp_path / "plain", 4) == b"four"
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "endless").symlink_to("/dev/zero")
-    for name, most, why in (("plain", 3, "too large"), ("pipe", 9, "no regular"), ("endless", 9, "no regular"), (".", 9, "directory")):
+    for name, most, why in (
+        ("plain", 3, "too large"),
+        ("pipe", 9, "no regular"),
+        ("endless", 9, "no regular"),
+        (".", 9, "directory"),
+    ):
         with pytest.raises(OSError, match=why):
             read_regular(tmp_path / name, most)
