@@ -231,3 +231,14 @@ def test_numbers_of_variants_are_such_as_a_lower_precision_rounds_all_to_one_sid
         assert bool(((varied.bfloat16().float().abs() < varied.abs()) == up).all())
         plain = source.draw().tensors[0]
         assert 0.3 < float((plain.bfloat16().float().abs() < plain.abs()).float().mean()) < 0.7
+
+
+def test_variants_are_not_worn_down_from_candidate_to_candidate() -> None:
+    source = InputSource(lambda: [torch.randn(40, 40)], "cpu")
+    strongest = source.strength("spiked")
+    source.answered("spiked")
+    weaker = [source.weaken("spiked"), source.weaken("offset")]  # draws without an answer, the one of them by chance
+    source.answered("spiked")
+    source.answered("offset")
+    source.restore()
+    assert all(weaker) and source.strength("spiked") == strongest != source.strength("offset")

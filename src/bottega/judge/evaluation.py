@@ -165,11 +165,15 @@ class Evaluation:
         """The correctness trials; True when one of them decides the verdict."""
         context, found = self.run.context, self.run.found
         options = self.run.options(timed=False)
-        of_integers = OF_INTEGERS if context.reference.inputs.has_discrete else ()
+        inputs = context.reference.inputs
+        inputs.restore()
+        of_integers = OF_INTEGERS if inputs.has_discrete else ()
         for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ()), *of_integers):
             trial = self._trial(variant, options)
-            while trial.skipped and not trial.violations and context.reference.inputs.weaken(variant):
+            while trial.skipped and not trial.violations and inputs.weaken(variant):
                 trial = self._trial(variant, options)
+            if trial.errors and not trial.skipped:
+                inputs.answered(variant)
             if add_trial(found, trial):
                 return True
         return False

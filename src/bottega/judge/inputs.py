@@ -94,9 +94,21 @@ class InputSource:
         """Whether numbers of variants are such as a lower precision rounds all up, or all down (`tilt`); None: they are left as they are."""
         self._weakened: dict[str, int] = {}
         """By variant, how many of the strengths the reference had no accurate answer to."""
+        self._answered: dict[str, int] = {}
+        """The same of the strongest form that it had one to."""
+
+    def restore(self) -> None:
+        """Before the next candidate: a form that had an answer once is tried again. Or else whoever has many candidates judged would wear the
+        variants down, draw by draw without one."""
+        self._weakened |= self._answered
+
+    def answered(self, variant: str) -> None:
+        """The reference had an accurate answer to a variant in its present form."""
+        tried = self._weakened.get(variant, 0)
+        self._answered[variant] = min(tried, self._answered.get(variant, tried))
 
     def weaken(self, variant: str) -> bool:
-        """Have a variant go less far from now on. False where it cannot, and is left as it is."""
+        """Have a variant go less far. False where it cannot, and is left as it is."""
         tried, forms = self._weakened.get(variant, 0) + 1, strengths(variant)
         if (
             tried < len(forms)
