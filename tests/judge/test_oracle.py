@@ -95,10 +95,21 @@ def test_a_candidate_that_takes_the_memory_gets_no_weaker_truth(monkeypatch: pyt
         raise error
 
     monkeypatch.setattr(oracle, "_prepared", short_of_memory)
-    oracle.settled = True
+    oracle.settled = "fp64"
     with pytest.raises(torch.OutOfMemoryError):
         list(oracle.truth(drawn, "loaded", outputs))
     assert oracle.kind == "fp64"
-    oracle.settled = False  # as the task is opened, there is no candidate
+    oracle.settled = ""  # as the task is opened, there is no candidate
     list(oracle.truth(drawn, "loaded", outputs))
     assert oracle.kind == "reference"
+
+
+def test_one_draw_without_an_answer_in_fp64_makes_the_truth_of_no_other_weaker() -> None:
+    oracle, drawn, outputs = prepared("a + b if a.dtype == torch.float32 or a[0, 0] > 0 else torch.zeros(2) @ torch.zeros(3)")
+    drawn.tensors[0][0, 0] = 1.0
+    list(oracle.truth(drawn, "loaded", outputs))
+    oracle.settled = oracle.kind
+    for corner, kind in ((-1.0, "reference"), (1.0, "fp64")):
+        drawn.tensors[0][0, 0] = corner
+        list(oracle.truth(drawn, "loaded", outputs))
+        assert oracle.kind == kind

@@ -42,8 +42,9 @@ class Oracle:
         self.device = reference.device
         self.kind = "fp64"
         """`fp64`, `fp64 on the host`, or `reference` where there is no other truth."""
-        self.settled = False
-        """Whether want of memory no longer changes the kind: a candidate may be the cause."""
+        self.settled = ""
+        """The kind that was found when the task was opened. Want of memory no longer changes it, as a candidate may be the cause; and inputs that
+        the fp64 model has no answer to are held against the reference alone, and no others after them."""
         self.room: int | None = None
         """Bytes of the device above which an answer is given in pieces, if it can be; None for half of what is free."""
         self.workspace = 0
@@ -58,6 +59,7 @@ class Oracle:
 
     def truth(self, inputs: InputSet, state: str, reference: list[torch.Tensor]) -> Iterator[OracleSlice]:
         """The right outputs for `inputs`, piece by piece; `reference` is what the baseline made of the same inputs."""
+        self.kind = self.settled or self.kind
         if self.rows is None and self.kind == "fp64" and self._too_large(inputs, reference):
             parts = self._parts(inputs, reference)
             if parts > 1 and self._may_slice(inputs, state, reference):
