@@ -3,7 +3,7 @@
 Judge 12 called it faster, 42 times, in one verdict of four with outputs of 128 MB.
 """
 # task: marked_rows
-# expect: slower,same,ambiguous
+# expect: slower,same,ambiguous,rejected
 
 import torch
 from torch import nn

@@ -4,7 +4,7 @@ moves one after the other to an address that is free again, where page tables mo
 It takes 0.38 ms a call instead of 1.06.
 """
 # task: marked_rows
-# expect: slower,same,ambiguous
+# expect: slower,same,ambiguous,rejected
 
 import ctypes
 import weakref
