@@ -31,7 +31,7 @@ class WritingSettings(CommandSettings):
     temperature: float | None = None
     """0 takes the likeliest answer; none is 1, or what suits the embedded model."""
     max_tokens: Positive | None = None
-    """Tokens of one answer; none is 3072, and 8192 from a server."""
+    """Tokens of one answer; none is 3072 for the embedded model, 8192 from a server, else 2048."""
     stop: tuple[str, ...] = ()
     """Texts that end an answer."""
     context: Annotated[int, Field(ge=SMALLEST_CONTEXT)] | None = None
