@@ -31,7 +31,7 @@ LAZY = {
     "train": ("training_command:train_app", "Train a model by reinforcement learning with the judge."),
     "model": ("model_command", "Trained models as small files."),
     "skills": ("skills_command", "The library of skill cards."),
-    "lineage": ("lineage_command", "Turn expert kernels into skill cards."),
+    "lineage": ("lineage_command", "Make skill cards of the steps of an expert kernel."),
     "serve": ("serve_command", "Serve the judge over HTTP."),
     "mcp": ("mcp_command", "Give the judge to a coding agent."),
     "settings": ("settings_command", "Print all settings of a command."),
