@@ -49,7 +49,7 @@ class SkillsVerifySettings(CommandSettings):
     library: Path | None = None
     """The library's folder; yours if left out."""
     beside: Words = ()
-    """Cards that both arms get."""
+    """Cards that attempts with and without this one get alike."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     cluster: str | None = None
