@@ -278,6 +278,11 @@ def test_no_arguments_shows_the_help() -> None:
     assert "Usage" in (told := in_this_process()).stdout + told.stderr
 
 
+def test_a_server_is_not_told_whom_to_trust() -> None:
+    told = in_this_process("check", "bottega-model-1", "--own-code", "--server", "http://127.0.0.1:1")
+    assert told.returncode == 2 and "--own-code" in told.stderr
+
+
 def test_the_list_of_commands_imports_none_of_them() -> None:
     code = (
         "import sys\nfrom bottega.app.cli import main\nsys.argv = ['bottega', '--help']\n"
