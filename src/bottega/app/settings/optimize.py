@@ -70,7 +70,7 @@ class OptimizeSettings(WritingSettings):
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None
-    """Kernels that the rule-based compiler writes before the model does, judged alike. If left out 2."""
+    """Kernels that the rule-based compiler writes before the model does. If left out 2."""
     target: float | None = None
     """Stop once it is surely this many times as fast."""
     patience: int | None = None
