@@ -91,6 +91,8 @@ def explained(command: Any) -> str:
     paragraphs = []
     for paragraph in (command.help or "").replace("\b", "").strip().split("\n\n"):
         lines = paragraph.rstrip().split("\n")
+        if lines[0].startswith("bottega "):  # an example that is all there is behind the first sentence
+            lines = [f"    {line}" for line in lines]
         if all(line.startswith("    ") for line in lines):
             paragraphs.append("\n".join(broken(line) for line in lines))
         elif lines[0].lstrip().startswith(("- ", "* ")):

@@ -278,6 +278,20 @@ def test_no_arguments_shows_the_help() -> None:
     assert "Usage" in (told := in_this_process()).stdout + told.stderr
 
 
+def test_a_server_is_not_told_whom_to_trust() -> None:
+    told = in_this_process("check", "bottega-model-1", "--own-code", "--server", "http://127.0.0.1:1")
+    assert told.returncode == 2 and "--own-code" in told.stderr
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = (
+        "import sys\nfrom bottega.app.cli import main\nsys.argv = ['bottega', '--help']\n"
+        "try: main()\nexcept SystemExit: print([name for name in sys.modules if name.endswith('_command') or name == 'pydantic'])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "Make a PyTorch module faster." in told and told.endswith("[]\n")
+
+
 def test_the_help_of_every_command_needs_no_torch() -> None:
     """It takes seconds to import, and whoever reads a page of help waits for it."""
     modules = [f"bottega.app.{path.stem}" for path in (Path(__file__).parents[2] / "src/bottega/app").glob("*_command.py")]

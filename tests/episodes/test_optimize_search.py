@@ -176,6 +176,17 @@ def test_a_draft_is_handed_over_where_the_model_never_answers(tmp_path: Path) ->
     assert finished is not None and finished.result.author == "rule 1" and finished.error == "never"
 
 
+def test_a_device_that_is_not_there_is_told_before_the_model_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_here(*_: Any, **options: Any) -> Any:
+        raise UsageError("no such device")
+
+    opened: list[int] = []
+    monkeypatch.setattr(LocalDevices, "judge", none_here)
+    with pytest.raises(UsageError, match="no such device"):
+        run(tmp_path / "run", [], client=lambda: opened.append(1) or ChatClient(ScriptedChat([])))  # type: ignore[func-returns-value]
+    assert not opened and not (tmp_path / "run").exists()
+
+
 def test_luck_does_not_hold_and_the_next_best_is_tried(tmp_path: Path, benches: type[Bench]) -> None:
     answers = [answer(kernel(3.0, "lucky")), answer(kernel(2.5, "broken")), answer(kernel(1.4))]
     finished = run(tmp_path / "run", answers)

@@ -255,7 +255,7 @@ def test_infinite_errors_are_plain_json() -> None:
     ("changes", "settings", "words"),
     [
         ({"parameters": "seeded", "mismatch": "lacks weight"}, {}, "lacks weight"),
-        ({}, {}, "loaded strictly"),
+        ({}, {}, "loaded by name"),
         ({}, {"precision": "bf16"}, "bf16"),
         ({"oracle": "reference"}, {}, "no fp64 form"),
         ({"conditions": {"throttled": True}}, {}, "throttling"),

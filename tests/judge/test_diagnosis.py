@@ -149,7 +149,7 @@ def test_a_good_candidate_is_told_its_speed_its_floor_and_its_hottest_parts() ->
         coverage={"share": 0.42, "method": "samples", "own": [], "hottest": [["own kernels", 0.42], ["libm.so", 0.3]]},
     )
     assert "1.500× the speed of eager (1.400 to 1.600): 2 ms against 3 ms." in told
-    assert "about 0.5 ms; it takes 4.0 times that" in told
+    assert "about 0.5 ms; the kernel takes 4.0 times that" in told
     assert "Own kernels do 42% of the work." in told
     assert "own kernels 42%, libm.so 30%" in told
 

@@ -224,14 +224,14 @@ def test_other_names_are_seeded_and_the_verdict_says_so(judge: Judge) -> None:
     assert any("one secret seed" in note and "layer.bias" in note for note in verdict.notes)
     loaded = judge.judge(Task(LINEAR), linear_candidate(), **UNTIMED)
     assert loaded.correct, loaded.diagnosis
-    assert any("loaded strictly" in note for note in loaded.notes)
+    assert any("loaded by name" in note for note in loaded.notes)
 
 
 def test_an_extra_parameter_is_left_alone(judge: Judge) -> None:
     extra = linear_candidate(("nn.Linear(16, 8)", "nn.Linear(16, 8)\n        self.more = nn.Parameter(torch.zeros(3))"))
     verdict = judge.judge(Task(LINEAR), extra, **UNTIMED)
     assert verdict.correct, verdict.diagnosis
-    assert any("loaded strictly" in note for note in verdict.notes)
+    assert any("loaded by name" in note for note in verdict.notes)
 
 
 def test_a_missing_parameter_is_wrong_with_a_hint(judge: Judge) -> None:

@@ -49,7 +49,7 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
     "Folders of tasks (KernelBench's level1/ … or any), data sets, kernelbench:level1, builtin or builtin:NAME.",
 )
 def bench_command(given: Given[BenchSettings]) -> None:
-    """Measure who writes how good kernels: every kernel of a task set judged, in KernelBench's terms and in stricter ones.
+    """Measure how good a model's kernels are, or those of a folder, over a set of tasks: as KernelBench counts, and by intervals.
 
     A model over KernelBench's first two levels, four samples of three turns each, on every GPU of the machine:
 
@@ -60,7 +60,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
         bottega bench KernelBench … library=starter known=run --out run-with-skills
         bottega compare run run-with-skills
 
-    What Bottega as a whole reaches: where no kernel of a sample is faster, up to two drafts of the rule-based compiler are judged too, until
+    The model and the compiler together: where no kernel of a sample is faster, up to two drafts of the rule-based compiler are judged too, until
     one is. The record says who wrote what. Then the compiler alone:
 
         bottega bench KernelBench --backbone embedded drafts=2 --device cuda --out run-whole
@@ -89,7 +89,7 @@ def bench_command(given: Given[BenchSettings]) -> None:
     **The same command goes on** where a run stopped, however it stopped: give the same --out. Nothing is judged or counted twice.
     What may change between sessions: device (of one make), workers, at_once, known, money, tokens.
 
-    Tasks that cannot be judged fairly (constant outputs, launch-bound, …) keep their place and are told apart: totals with and without them.
+    Tasks that cannot be judged fairly (constant outputs, launch-bound, …) are listed, and totals are given with and without them.
 
     Exit code 0: all of it is done, or the record holds. 1: the record does not hold. 4: some tasks are not done, which their rows tell
     (a lost device, a spent budget, a silent model), run it again; or nothing of a record could be compared. 2: wrong usage, or nothing can be

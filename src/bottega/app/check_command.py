@@ -11,6 +11,7 @@ from rich.text import Text
 from bottega.app.device_host import device_host
 from bottega.app.judge_command import show
 from bottega.app.terminal import Terminal, print_json, say
+from bottega.core.errors import UsageError
 from bottega.core.foreign_text import printable
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.check import compared, open_result
@@ -48,6 +49,8 @@ def check_command(
     Exit code 0 when the claim holds: the same files, right, honest, faster, and on the same machine about as much as was claimed.
     1 when it does not. 2 when there is nothing to check, or the module cannot be run here. 3 when it could not be told: the machine is busy.
     """
+    if server is not None and own_code:
+        raise UsageError("--own-code: a server trusts nobody's code; leave it out with --server")
     opened = open_result(folder)
     result, device = opened.result, device or opened.result.device
     options: dict[str, Any] = {"baselines": tuple(result.baselines), "precision": result.precision, "training": result.training}

@@ -9,48 +9,57 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from bottega import __version__
-from bottega.app.judge_command import demo_command, judge_command
 from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import BottegaError, UsageError
-from bottega.runtime.export import export_source
 
-GROUPS = {
-    "optimize": "bottega.app.optimize_command",
-    "capture": "bottega.app.capture_command",
-    "check": "bottega.app.check_command",
-    "skills": "bottega.app.skills_command",
-    "lineage": "bottega.app.lineage_command",
-    "tasks": "bottega.app.tasks_command",
-    "data": "bottega.app.data_command",
-    "sft": "bottega.app.training_command:sft_app",
-    "train": "bottega.app.training_command:train_app",
-    "model": "bottega.app.model_command",
-    "bench": "bottega.app.bench_command",
-    "compare": "bottega.app.compare_command",
-    "report": "bottega.app.report_command",
-    "dashboard": "bottega.app.dashboard_command",
-    "serve": "bottega.app.serve_command",
-    "mcp": "bottega.app.mcp_command",
-    "settings": "bottega.app.settings_command",
+LAZY = {
+    "judge": ("judge_command", "Judge a candidate: is it right, is it faster, is it honest?"),
+    "demo": ("judge_command:demo_app", "Judge a shipped pair, an honest kernel and a cheat."),
+    "optimize": ("optimize_command", "Make a PyTorch module faster."),
+    "check": ("check_command", "Judge a finished result again, from its files alone."),
+    "capture": ("capture_command", "Run a program and record which modules it calls."),
+    "bench": ("bench_command", "Measure a model, or a set of kernels, over a set of tasks."),
+    "compare": ("compare_command", "Compare benchmark runs, task by task."),
+    "report": ("report_command", "Draw a run of training, a benchmark or a lineage as one page."),
+    "dashboard": ("dashboard_command", "Watch runs in a browser while they grow."),
+    "tasks": ("tasks_command", "Where tasks come from, and whether they can be judged fairly."),
+    "data": ("data_command", "Training data from judged kernels."),
+    "sft": ("training_command:sft_app", "Train a model on conversations (supervised fine-tuning)."),
+    "train": ("training_command:train_app", "Train a model by reinforcement learning with the judge."),
+    "model": ("model_command", "Trained models as small files."),
+    "skills": ("skills_command", "The library of skill cards."),
+    "lineage": ("lineage_command", "Make skill cards of the steps of an expert kernel."),
+    "serve": ("serve_command", "Serve the judge over HTTP."),
+    "mcp": ("mcp_command", "Give the judge to a coding agent."),
+    "settings": ("settings_command", "Print all settings of a command."),
 }
+"""Module in `bottega.app`, and the line of `bottega --help`: that list imports none of them, which would take seconds."""
+LISTING = "bottega.listing"
 
 
 class LazyCommands(TyperGroup):
-    """The commands that the application registers, and these groups beside them."""
+    """These commands, each imported when it is called, and those that the application registers."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *GROUPS]
+        return [*LAZY, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in GROUPS:
-            module, _, name = GROUPS[cmd_name].partition(":")
-            command = typer.main.get_command(getattr(import_module(module), name or "app"))
-            command.name = cmd_name
-            return command
-        return super().get_command(ctx, cmd_name)
+        if cmd_name not in LAZY:
+            return super().get_command(ctx, cmd_name)
+        module, summary = LAZY[cmd_name]
+        if ctx is not None and LISTING in ctx.meta:
+            return TyperCommand(cmd_name, help=summary)
+        module, _, name = module.partition(":")
+        command = typer.main.get_command(getattr(import_module(f"bottega.app.{module}"), name or "app"))
+        command.name = cmd_name
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        ctx.meta[LISTING] = True
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -62,8 +71,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command("judge")(judge_command)
-app.command("demo")(demo_command)
 
 
 @app.command("export")
@@ -84,6 +91,8 @@ def export_command(
 
     The second folder has the verdict on its card, loads with the `kernels` package as it is, and builds with kernel-builder.
     """
+    from bottega.runtime.export import export_source
+
     if kernel_hub is not None:
         from bottega.episodes.delivery.kernel_hub import write_kernel_hub
 

@@ -44,7 +44,9 @@ from bottega.languages import default_language, use_language
 CALLGRAPHS_EVERY_S = 10.0
 
 app = typer.Typer(
-    help="Cold-start data: examples for all three roles from judged kernels.", no_args_is_help=True, add_completion=False
+    help="Training data from judged kernels, for all three roles: write kernels, select skills, summarise.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 app.command("drafts")(drafts_command)

@@ -26,7 +26,11 @@ from bottega.tasks.load import load_task
 SWITCHES = ("profile", "own_code")
 COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
 
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+demo_app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
+
+@app.command("judge")
 def judge_command(
     task: Annotated[str, typer.Argument(help="A task file in KernelBench's format, or builtin:NAME.")],
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
@@ -135,6 +139,7 @@ def _judged(
     return 0 if verdict.outcome.accepted else 1
 
 
+@demo_app.command("demo")
 def demo_command() -> None:
     """Judge a shipped pair on the CPU, an honest kernel and a cheat, both in C++, and show the verdicts.
 

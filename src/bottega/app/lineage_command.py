@@ -36,7 +36,7 @@ from bottega.lineage.walk import by_rules
 from bottega.tasks.load import load_task
 
 app = typer.Typer(
-    help="Expert kernels walked backward, one optimisation at a time, into skill cards.",
+    help="Take expert kernels apart, one optimisation at a time, and make skill cards of the steps.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     add_completion=False,
@@ -54,9 +54,9 @@ class LineageMineSettings(CommandSettings):
     sibling: str | None = None
     """Another task, on which every card's step is done again too."""
     sibling_kernel: Path | None = None
-    """A plain kernel for the sibling; none is the walk's own plain end, which must then fit both tasks."""
+    """A plain kernel for the sibling; if left out the walk's own plain end, which must then fit both tasks."""
     backbone: str | None = None
-    """A model that takes the steps: local:PATH, server:MODEL@URL, scripted:FILE; none leaves them to rules."""
+    """A model that takes the steps: local:PATH, server:MODEL@URL, scripted:FILE; if left out, rules do."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     cluster: str | None = None

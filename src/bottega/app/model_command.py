@@ -12,7 +12,7 @@ from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 
 app = typer.Typer(
-    help="Trained models as small files: the difference to the embedded model, which everybody has already.",
+    help="Trained models as small files: the weight delta to the embedded model, which everybody has already.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -21,7 +21,7 @@ app = typer.Typer(
 @app.command("pack")
 def pack_command(
     place: Annotated[Path, typer.Argument(metavar="RUN_OR_FOLDER", help="A finished run, or a folder with model.safetensors.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The difference; CARD.md is written beside it.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file; CARD.md is written beside it.")],
     step: Annotated[
         float | None, typer.Option(min=0.05, max=8.0, help="Step of the rounding, in a row's root mean squares; 1 if left out.")
     ] = None,
@@ -41,8 +41,8 @@ def pack_command(
 
         bottega model pack runs/rl --out bottega.difference --max-mb 22 --check data
 
-    A run that began with a difference keeps its levels, and what it moved since is rounded by chance: to the nearest level, nearly all of a short
-    run would be undone. The same file comes out of the same weights. It is opened as embedded:FILE.difference, and shipped as
+    A run that began with a packed model keeps its levels, and what it moved since is rounded at random: with the nearest level, nearly all of a
+    short run would be undone. The same file comes out of the same weights. It is opened as embedded:FILE.difference, and shipped as
     src/bottega/backbone/shipped/bottega.difference.
     """
     if step is not None and max_mb is not None:
@@ -74,11 +74,11 @@ def pack_command(
 @app.command("show")
 def show_command(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A difference; the one that comes along if left out.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A file of `model pack`; the shipped one if left out.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The header as JSON on standard output.")] = False,
 ) -> None:
-    """Show a difference's card, hashes and sizes, once its content has been checked.
+    """Show the card of a packed model, its hashes and sizes, once its content has been checked.
 
     bottega model show
     """
@@ -110,7 +110,7 @@ def show_command(
 
 @app.command("unpack")
 def unpack_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A difference.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `model pack`.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
 ) -> None:
     """Write the whole model as a plain folder in transformers' format, which local:DIR opens.

@@ -59,9 +59,10 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
     are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
 
-    Drafts come first: the rule-based compiler traces the module and writes kernels without a model and without tokens. They are judged like
-    every kernel, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and reports say who. What the
-    compiler does not understand it refuses, in a line. `drafts=0` leaves all of it to the model, `--backbone none` all of it to the compiler.
+    Drafts come first: the rule-based compiler traces the module and writes kernels without a model and without tokens. They are checked like
+    every kernel, timed as code that is trusted, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and
+    reports say who. What the compiler does not understand it refuses, in a line. `drafts=0` leaves all of it to the model, `--backbone none` all
+    of it to the compiler.
 
     An answer that is certain to fail (it is no Python, or reads a name that nothing defines) is not judged but sampled again, at
     most `resamples` times; all answers count as tokens of the run, and if none is better the first one is judged.

@@ -24,6 +24,7 @@ from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.device_facts import require_device
 from bottega.judge.loading import import_source
 from bottega.tasks.capture_calls import CapturedCall, capture, read_capture, shapes_of
 from bottega.tasks.module import ModuleTask, Wanted, open_module
@@ -198,6 +199,7 @@ def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, li
 
 def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
     """A model with inputs, from a file or from `hf:NAME_OR_FOLDER`. The user's code runs in this process, as in the user's own program."""
+    require_device(device)
     if reference.startswith(HUGGING_FACE):
         return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
     task = import_source(open_module(reference, wanted).task.source, "task")

@@ -20,7 +20,7 @@ from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.tasks.load import load_task
 
 app = typer.Typer(
-    help="The skill library: cards that were proved, found in milliseconds, and kept honest. Without --library it is the one that "
+    help="The skill library: cards that each teach one optimisation, with the evidence for them. Without --library it is the one that "
     "BOTTEGA_LIBRARY names, or your own in ~/.local/share/bottega/skills, made on first use with the starter set.",
     no_args_is_help=True,
     add_completion=False,

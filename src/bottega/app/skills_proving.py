@@ -47,9 +47,9 @@ class SkillsVerifySettings(CommandSettings):
     backbone: str | None = None
     """Or the model that writes: embedded, local:PATH or server:MODEL@URL."""
     library: Path | None = None
-    """The library's folder; none is yours."""
+    """The library's folder; yours if left out."""
     beside: Words = ()
-    """Cards that both arms get."""
+    """Cards that attempts with and without this one get alike."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     cluster: str | None = None

@@ -59,7 +59,7 @@ def sft_command(
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the backbone on conversations (supervised fine-tuning): the answer of each row, given what comes before it.
+    """Train a model on conversations (supervised fine-tuning): the answer of each row, given what comes before it.
 
         bottega sft --data examples/ --out run --preset one-gpu optimiser.lr=2e-4
 
@@ -116,7 +116,7 @@ def train_command(
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the one backbone in all three roles by reinforcement: select skills, write kernels, summarise what worked.
+    """Train one model in three roles by reinforcement learning: select skills, write kernels, summarise what worked.
 
         bottega train --preset laptop --out run
         bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'

@@ -95,9 +95,9 @@ class BenchSettings(WritingSettings):
     branch: Positive = 2
     """Children of a kernel in a beam, of an island in evolution."""
     seed: int | None = None
-    """Of sampling answers: none is 0. Of what `verify` judges again: none is by chance."""
+    """Of sampling answers: 0 if left out. Of what `verify` judges again: at random if left out."""
     at_once: Positive | None = None
-    """Samples under way at a time, for each device; none is 8, or 256 by a model on the judge's device."""
+    """Samples under way at a time, for each device; if left out 8, or 256 by a model on the judge's device."""
     library: str = "none"
     """A skill library's folder, starter for the set that comes along, or none."""
     selection: Literal["selector", "bm25", "none"] = "selector"

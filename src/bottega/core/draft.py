@@ -1,4 +1,4 @@
-"""A draft: a kernel that was written by rule, before any model was asked. It is judged like every other candidate."""
+"""A draft: a kernel that was written by rule, before any model was asked. It is checked like every other candidate, and timed as trusted code."""
 
 from __future__ import annotations
 

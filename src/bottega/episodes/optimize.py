@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Stop:
 async def optimize(
     request: OptimizeRequest,
     journal: EpisodeJournal,
-    open_speaker: Callable[[], Client],
+    open_client: Callable[[], Client],
     library: Library | None,
     stop: Stop,
     listener: Listener | None = None,
@@ -80,13 +80,14 @@ async def optimize(
     prompts = Prompts(settings.style, request.prompts)
     client: Client | None = None
     loading = ThreadPoolExecutor(1)
-    opening = loading.submit(open_speaker)  # beside the judge: both take seconds
+    opening: Future[Client] | None = None
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
         with (
             host.judge(settings.device, workers=request.workers, **options) as judge,
             _measuring(request, host) as measuring,
         ):
+            opening = loading.submit(open_client)  # beside the judge: both take seconds
             budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))  # trying the module counts
             trying = asyncio.to_thread(_started, request, journal, judge, host)
             started = await _unless_stopped(stop, trying, budget.seconds_left())
@@ -121,7 +122,7 @@ async def optimize(
         ) from None
     finally:
         await asyncio.to_thread(loading.shutdown)  # the program would end in the middle of it, and abort
-        if not opening.cancelled() and opening.exception() is None:
+        if opening is not None and not opening.cancelled() and opening.exception() is None:
             with contextlib.suppress(Exception):
                 await opening.result().close()
     attempts = [attempt for attempt in attempts_of(journal.events, episode) if attempt.outcome != NOT_JUDGED]

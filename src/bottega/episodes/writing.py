@@ -1,4 +1,4 @@
-"""One kernel: ask the writer, read its answer, have it judged; or take a draft, and have it judged alike.
+"""One kernel: ask the writer, read its answer, have it judged; or take a draft, and have it judged.
 
 Both halves are in the log before the next one begins. Where an answer is certain to fail, the same prompt is sampled again at a higher temperature;
 if every sample is, the first one is judged, so that an attempt is always one kernel. Drafts are kernels that are there before the model writes: they

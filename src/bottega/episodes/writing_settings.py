@@ -27,11 +27,11 @@ SMALLEST_CONTEXT = 512
 class WritingSettings(CommandSettings):
     language: Annotated[str | None, Field(description=LANGUAGE_HELP)] = None
     resamples: Count | None = None
-    """Sample an answer again, so often at most, where it is seen to be broken before it is judged; none is 3 if terse, else 0."""
+    """Sample an answer again, so often at most, where it is seen to be broken before it is judged; if left out 3 if terse, else 0."""
     temperature: float | None = None
-    """0 takes the likeliest answer; none is 1, or what suits the embedded model."""
+    """0 takes the likeliest answer; if left out 1, or what suits the embedded model."""
     max_tokens: Positive | None = None
-    """Tokens of one answer; none is 3072, and 8192 from a server."""
+    """Tokens of one answer; if left out 3072 for the embedded model, 8192 from a server, else 2048."""
     stop: tuple[str, ...] = ()
     """Texts that end an answer."""
     context: Annotated[int, Field(ge=SMALLEST_CONTEXT)] | None = None

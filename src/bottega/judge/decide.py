@@ -193,7 +193,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
             f"parameters: the names differ ({words_of(found.get('mismatch'), 500)}), so both models were built from one secret seed"
         )
     elif found.get("parameters") == "loaded":
-        notes.append("parameters: the reference's state was loaded strictly")
+        notes.append("parameters: the reference's were loaded by name")
     language = language_named(candidate.language)
     if not settings.timed and not language.is_timed_on(settings.device):
         notes.append(f"not timed: {language.title} runs in its interpreter on a CPU, which shows correctness only")
@@ -211,7 +211,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         )
     beside = next((row["beside"] for row in found.get("timing", {}).values() if row.get("beside")), "")
     if beside:
-        notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; {TIME_AGAIN}")
+        notes.append(f"timing: the baseline takes {beside}, and the difference is taken off; {TIME_AGAIN}")
     prepared = next((row["prepared"] for row in found.get("timing", {}).values() if row.get("prepared")), "")
     if prepared:
         notes.append(
@@ -222,7 +222,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(f"timing: the candidate holds so much memory that {unknown} may have been prepared before, at the low end")
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
-        notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; {TIME_AGAIN}")
+        notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which is taken off; {TIME_AGAIN}")
     if any(trial.get("restrided") for trial in found.get("trials", [])):
         notes.append("layout: an output has other strides than the reference's; changing them was timed")
     shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")

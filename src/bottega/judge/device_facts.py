@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.device import DeviceFacts
+from bottega.core.errors import UsageError
 
 _INSTRUCTIONS = (
     "avx2",
@@ -63,6 +64,12 @@ def device_facts(device: str) -> DeviceFacts:
 def is_here(device: str) -> bool:
     """Whether this machine has such a device, so far as can be seen without asking it."""
     return device == "cpu" or Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
+def require_device(device: str) -> None:
+    """Raises `UsageError` where this machine has no such device: asked before anything that takes time."""
+    if not is_here(device):
+        raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
 
 
 def cpu_facts(root: Path = Path("/")) -> DeviceFacts:

@@ -204,7 +204,8 @@ def _speed_text(verdict: Verdict, settings: Settings) -> str:
     floor, own = verdict.times_ms.get("floor"), verdict.times_ms.get("candidate")
     if floor and own:
         lines.append(
-            f"Moving inputs, parameters and outputs once through memory takes about {floor:.4g} ms; it takes {own / max(floor, 1e-9):.1f} times that."
+            f"Moving inputs, parameters and outputs once through memory takes about {floor:.4g} ms; "
+            f"the kernel takes {own / max(floor, 1e-9):.1f} times that."
         )
     coverage = verdict.coverage
     if coverage.get("share") is not None:

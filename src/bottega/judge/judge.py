@@ -22,7 +22,7 @@ from bottega.judge.asking import ask
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.coverage import claimed_kernels
 from bottega.judge.decide import decide
-from bottega.judge.device_facts import is_here
+from bottega.judge.device_facts import require_device
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Workers, lane_count, worker_count
@@ -56,8 +56,7 @@ class Judge:
             self.settings = Settings(device=device, **defaults)
         except TypeError as error:
             raise UsageError(f"unknown option for the judge: {error}") from None
-        if not is_here(device):
-            raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
+        require_device(device)
         self.workers = worker_count(workers, device)
         self.lanes = lane_count(self.workers, device)
         """How many verdicts to ask for at a time to keep it busy."""

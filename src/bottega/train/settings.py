@@ -35,7 +35,7 @@ class ModelSettings(Section):
     name: str = "embedded"
     """`embedded`, `embedded:base` without the training that comes along, `embedded:FILE.difference`, a folder, or a hub name."""
     device: str | None = None
-    """cpu, cuda or cuda:N; none takes a GPU if there is one."""
+    """cpu, cuda or cuda:N; a GPU if there is one and this is left out."""
     compute: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the trainer computes in; auto is bf16 on a GPU and fp32 on a CPU. Weights that are trained are kept in fp32."""
     lora: LoraSettings | None = None
@@ -45,13 +45,13 @@ class ModelSettings(Section):
     freeze: tuple[str, ...] = ()
     """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
     thinking: bool | None = None
-    """Thinking on or off, by the chat template's `enable_thinking`; none leaves it to the template."""
+    """Thinking on or off, by the chat template's `enable_thinking`; if left out the template decides."""
     template: dict[str, bool | int | str] | None = None
     """Other arguments of the chat template, such as `{reasoning_effort = "low"}`; one that it does not know is refused."""
     context: Positive | None = None
-    """Tokens of a row that the model takes, at most; none is the model's own limit."""
+    """Tokens of a row that the model takes, at most; the model's own limit if left out."""
     compile: bool | None = None
-    """Compile the forward pass; none does so on a GPU."""
+    """Compile the forward pass; on a GPU if left out."""
     recompute: bool = False
     """Compute activations twice instead of keeping them: less memory, a third more time."""
 
@@ -60,7 +60,7 @@ class ShardingSettings(Section):
     """How a model is spread over GPUs, one process each; `torchrun --nproc-per-node N -m bottega train …` starts N of them."""
 
     ranks: Positive | None = None
-    """Processes that the run needs at least, for its memory; fewer are refused. None takes what there is."""
+    """Processes that the run needs at least, for its memory; fewer are refused. If left out, as many as there are."""
     offload: bool = False
     """Keep weights, gradients and moments in the memory of the CPU, and bring each layer to the GPU for its turn. Needs torchrun."""
 
@@ -98,7 +98,7 @@ class DataSettings(Section):
 
 class RolloutSettings(Section):
     tasks: Positive = 16
-    """Of a step."""
+    """Tasks of a step."""
     schemes: Count = 3
     """Selections of skills for a task, beside the empty one."""
     samples: Positive = 4
@@ -126,17 +126,17 @@ class RolloutSettings(Section):
     servers: tuple[str, ...] = ()
     """Addresses of servers that draw, `http://HOST:8000`; one that is lost is left out until it is back."""
     sync: Literal["adapter", "disk", "ipc", "nccl"] | None = None
-    """How servers get weights; none is `adapter` under LoRA, else `nccl`."""
+    """How servers get weights; if left out `adapter` under LoRA, else `nccl`."""
     vllm_memory: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Share of the GPU that vLLM in this process may take while it draws."""
     stop: tuple[str, ...] = ()
     """Texts that end an answer."""
     thinking_tokens: Positive | None = None
-    """Tokens of an answer that may be thoughts; a model that still thinks then is made to answer. None is no limit but `max_tokens`."""
+    """Tokens of an answer that may be thoughts; a model that still thinks then is made to answer. If left out, only `max_tokens` limits them."""
     language: LanguageName | None = None
-    """What kernels are written in; none is the default of the device."""
+    """What kernels are written in; the default of the device if left out."""
     style: Style | None = None
-    """Of prompts; none is the one that the model was trained on, else compact. Full is for large models."""
+    """Of prompts; if left out the one that the model was trained on, else compact. Full is for large models."""
     judge_workers: Workers = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
@@ -144,13 +144,13 @@ class RolloutSettings(Section):
     slots: Positive | None = None
     """Answers that are drawn side by side."""
     cache_tokens: Positive | None = None
-    """Tokens that the decoder's cache holds; none is what memory allows."""
+    """Tokens that the decoder's cache holds; what memory allows if left out."""
     updates: Positive = 1
     """Passes over each batch."""
     staleness: Count = 0
     """Updates that the weights of a step's answers may lag behind: above 0 the next steps are drawn and judged while one is learned from."""
     judge_device: str | None = None
-    """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
+    """Where kernels are judged; if left out the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
     replaced: Count = 1
     """How often tasks whose answers all earned the same, from which nothing can be learned, are replaced by others in a step."""
     band: tuple[Share, Share] | None = None
@@ -214,7 +214,7 @@ class RewardSettings(Section):
     name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     """Which reward a verdict gives."""
     cap: Annotated[float, Field(gt=0)] | None = None
-    """Speedups count up to here; none takes what comes with the name."""
+    """Speedups count up to here; if left out the one that comes with the name."""
     bound: Literal["point", "low"] = "point"
     """The speedup that counts: its point estimate, or the lower end of its interval."""
     baseline: Literal["eager", "compile", "autotune", "best"] = "eager"

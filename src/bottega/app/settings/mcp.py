@@ -28,7 +28,7 @@ class McpSettings(CommandSettings):
     token_file: Path | None = None
     """With --http: who may use it, as with `bottega serve`."""
     library: Path | None = None
-    """The skill library; none is yours."""
+    """The skill library; yours if left out."""
     folder: Path = Path("bottega-mcp")
     """Where searches keep their runs."""
     at_once: Positive = 8

@@ -34,9 +34,9 @@ class OptimizeSettings(WritingSettings):
     inputs: str | None = None
     """Example inputs, in the same way."""
     dtype: Literal["bfloat16", "float16", "float32"] | None = None
-    """Of weights and inputs that the file has in float32, as `.to(torch.bfloat16)` makes them; none leaves them. Of hf: bfloat16 on a GPU."""
+    """Of weights and inputs that the file has in float32, as `.to(torch.bfloat16)` makes them. Left out, they stay; of hf: bfloat16 on a GPU."""
     whole: bool | None = None
-    """Optimize the parts of a model that are worth it and measure the model end to end; none is so for models of many parts."""
+    """Optimize the parts of a model that are worth it and measure the model end to end; if left out, models of many parts."""
     modules: Positive = 5
     """Of a capture or a whole model: how many modules to work on, the costliest first."""
     device: str = "cpu"
@@ -49,7 +49,7 @@ class OptimizeSettings(WritingSettings):
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 
     strategy: StrategyName | None = None
-    """serial, critic, agent (with tools), parallel, beam, evolve, tree or scientist; none is parallel if embedded, else serial."""
+    """serial, critic, agent (with tools), parallel, beam, evolve, tree or scientist; if left out parallel for the embedded model, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations; rounds."""
     kept: Count = 0
@@ -57,12 +57,12 @@ class OptimizeSettings(WritingSettings):
     samples: Positive = 2
     """Lines for each selection of skills; width of a beam; islands; kernels of a round in a tree and of a scientist."""
     knobs: Count | None = None
-    """Settings of a right kernel's knobs that are measured, with evolve of each kernel, else of the best one at the end; 0 for none, and none is 6
-    with evolve and on a GPU of this machine, else 0."""
+    """Settings of a right kernel's tuning parameters (tiles, warps, …) that are measured, with evolve of each kernel, else of the best one at the
+    end. If left out 6 with evolve and on a GPU of this machine, else 0."""
     exploration: Annotated[float, Field(ge=0)] = 1.0
     """Of strategy=tree: more tries kernels that were seldom built upon, 0 only the fastest."""
     instructions: Literal["list", "model"] | None = None
-    """Who varies the instructions of strategy=evolve: a fixed list or the model; none is the list if terse, else the model."""
+    """Who varies the instructions of strategy=evolve: a fixed list or the model; if left out the list if terse, else the model."""
     steps: Positive = 200
     """Answers of an agent in a line, at most."""
     skill_files: Path | None = None
@@ -70,7 +70,7 @@ class OptimizeSettings(WritingSettings):
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None
-    """Kernels that the rule-based compiler writes before the model does, judged alike; 0 for none, and none is 2."""
+    """Kernels that the rule-based compiler writes before the model does. If left out 2."""
     target: float | None = None
     """Stop once it is surely this many times as fast."""
     patience: int | None = None
@@ -89,7 +89,7 @@ class OptimizeSettings(WritingSettings):
     skills: bool = True
     """Write with skills, and propose new ones."""
     library: Path | None = None
-    """The skill library's folder; none is yours."""
+    """The skill library's folder; yours if left out."""
     summaries: Count = 1
     """Proposals of skills to ask for after a clear gain."""
 

@@ -31,7 +31,7 @@ class ServeSettings(CommandSettings):
     folder: Path | None = None
     """Where requests and results are kept; ~/.local/share/bottega/serve if left out."""
     runs: Paths = ()
-    """Folders of runs to show in a dashboard under /; none for no dashboard."""
+    """Folders of runs to show in a dashboard under /; no dashboard if left out."""
 
     limits: TokenLimits = TokenLimits()
     """Of the token that --add-token makes; later they are edited in the token file."""
@@ -44,7 +44,7 @@ class ServeSettings(CommandSettings):
     tasks: Words = ()
     """Tasks that clients may name beside the built-in ones: files, folders, data sets."""
     library: Path | None = None
-    """The skill library that clients may search; none is the set that comes along."""
+    """The skill library that clients may search; the shipped set if left out."""
     queue: Positive = 2000
     """Requests that may wait; further ones are answered with 429."""
     connections: Positive = 1000

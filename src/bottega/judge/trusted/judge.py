@@ -20,7 +20,7 @@ from bottega.core.held_folder import HeldFolder
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.decide import decide
-from bottega.judge.device_facts import is_here
+from bottega.judge.device_facts import require_device
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.machine import Machine, start_machine
 from bottega.judge.settings import Settings
@@ -54,8 +54,7 @@ class TrustedJudge:
         own. The machine and others' verdicts are safe from them then; what they say of themselves is not."""
         if workers < 1:
             raise UsageError("the trusted judge needs at least one worker")
-        if not is_here(device):
-            raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
+        require_device(device)
         self.settings = Settings(
             device=device, baselines=baselines, quick=True, precision=precision, timeout=timeout, timed=timed
         )

@@ -28,7 +28,7 @@ class EnvironmentSettings(Section):
     judge: str = ""
     """Address of a `bottega serve`; empty judges in this process. The token is that of BOTTEGA_TOKEN."""
     language: str | None = None
-    """Of the kernels; none is the device's usual one."""
+    """Of the kernels; the device's usual one if left out."""
     baseline: str = "eager"
     """What is to be beaten: eager, compile, autotune, best."""
     precision: str = "fp32"
@@ -43,7 +43,7 @@ class EnvironmentSettings(Section):
     reward: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     """davinci, drkernel, kevin, milestones, or module:Name."""
     cap: float | None = None
-    """Speedup that a reward counts at most; none is the reward's own."""
+    """Speedup that a reward counts at most; the reward's own if left out."""
     bound: Bound = "point"
     """The point of the measured interval, or its lower end."""
     returns: Kind = "max"
@@ -52,7 +52,7 @@ class EnvironmentSettings(Section):
     """Discount of later turns in the score."""
 
     library: Path | None = None
-    """A skill library; none writes without skills."""
+    """A skill library; without one nobody is shown skills."""
     skills: Count = 3
     """Cards in a writer's prompt, at most."""
     retrieved: Count = 20

@@ -17,7 +17,7 @@ from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.cancellation import Cancellation
-from bottega.judge.device_facts import device_facts, is_here
+from bottega.judge.device_facts import device_facts, require_device
 from bottega.judge.judge import Judge
 from bottega.judge.remote import RemoteDevices
 from bottega.service.mcp.calls import Calls, CallTooLong
@@ -37,8 +37,7 @@ class JudgePool:
         self._killing = ThreadPoolExecutor(2, "killing")
         """Apart from all others, so that what is to be ended never waits for what runs."""
         for device in () if server else devices:
-            if not is_here(device):
-                raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
+            require_device(device)
 
     @property
     def devices(self) -> tuple[str, ...]:
