@@ -85,12 +85,14 @@ def run(
     """Optimize every model, and print the table."""
     folder.mkdir(parents=True, exist_ok=True)
     chosen = [model for model in MODELS if not only or model.name in only.split(",")]
+    # Before any thread begins: transformers fills its names in as they are asked for, and two threads at once find some missing.
+    written = [(model, *model.write(folder, small)) for model in chosen]
 
-    def optimized(model: WholeModel) -> None:
+    def optimized(given: tuple[WholeModel, Path, str]) -> None:
+        model, where_it_is, inputs = given
         out = folder / f"{model.name}-run"
         if (out / "whole_model.json").exists():
             return
-        where_it_is, inputs = model.write(folder, small)
         command = [
             sys.executable, "-m", "bottega", "optimize", f"hf:{where_it_is}", "--inputs", inputs, "--device", device, "--backbone", "none",
             "--out", str(out), f"baseline={baselines}", f"minutes={minutes:g}", "dtype=bfloat16",
@@ -102,7 +104,7 @@ def run(
                 log.write(f"\nstopped after {seconds:g} s\n")
 
     with ThreadPoolExecutor(at_once) as pool:
-        list(pool.map(optimized, chosen))
+        list(pool.map(optimized, written))
     report(folder, device)
 
 

@@ -152,6 +152,7 @@ def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path
             model(torch.randn(4, 9))
     model(x)
     assert torch.equal(answer, expected)
+    assert not nn.modules.module._has_any_global_hook()  # torch.compile would warn of them from then on
     counted = {(call.name, call.shapes): call.count for call in calls}
     assert counted == {
         ("Sequential", "float32[4, 8]"): 2, ("Sequential", "float32[2, 8]"): 1,

@@ -136,6 +136,7 @@ class Capture:
     def _remove_hooks(self) -> None:
         for handle in self._handles:
             handle.remove()
+            hooks._global_forward_hooks_with_kwargs.pop(handle.id, None)  # which torch leaves there, and torch.compile warns of
         self._handles = []
         atexit.unregister(self.stop)
 
