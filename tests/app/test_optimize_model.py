@@ -16,12 +16,14 @@ from app.test_optimize_python import TrustingJudge, scripted, trusting  # noqa: 
 from torch import nn
 
 import bottega
-from bottega.app.optimize_model import OptimizedModel, open_model, optimize_capture, optimize_model
+from bottega.app.open_model import open_model
+from bottega.app.optimize_model import OptimizedModel, optimize_model
+from bottega.app.optimize_parts import SharedMinutes, optimize_capture
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery import whole_model
+from bottega.episodes.delivery import answer_error, end_to_end
 from bottega.tasks.module import Wanted
 
 
@@ -76,9 +78,9 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(whole_model, "compared", made_up)
-    monkeypatch.setattr("bottega.app.optimize_model.LEAST_SHARE", 0.0)
-    monkeypatch.setattr("bottega.app.optimize_model.LARGEST_PARTS", 1)
+    monkeypatch.setattr(end_to_end, "compared", made_up)
+    monkeypatch.setattr("bottega.app.optimize_parts.LEAST_SHARE", 0.0)
+    monkeypatch.setattr("bottega.app.optimize_parts.LARGEST_PARTS", 1)
     model, x = Net().eval(), torch.randn(4, 16)
     for number, layer in enumerate(model.layers):
         layer[1].layer_idx = number  # which nothing reads
@@ -86,16 +88,16 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1, "whole": True}
     fast = bottega.optimize(model, x, out=tmp_path / "run", **options)
     assert isinstance(fast, OptimizedModel) and fast.found
-    assert {part.part.label: (part.kept, part.part.places) for part in fast.whole.parts} == {
+    assert {part.part.label: (part.kept, part.part.places) for part in fast.whole.forms[0].parts} == {
         "Helps": (True, ("layers.0.1", "layers.1.1")),
         "DoesNot": (False, ("last",)),
     }
     torch.testing.assert_close(fast(x), expected)
     assert fast.module.layers[0][1].calls >= 1 and type(fast.module.last) is DoesNot and type(model.layers[0][1]) is Helps
     assert fast.module.layers[0][1].weight is model.layers[0][1].weight
-    assert "| eager | 3.000× (2.970 to 3.030) |" in fast.report and "does not help end to end" in fast.report
-    assert fast.whole.own_error is not None and fast.whole.error < 1e-5
-    assert [part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["parts"]].count(True) == 1
+    assert "| as it is | 3.000× (2.970 to 3.030) |" in fast.report and "does not help end to end" in fast.report
+    assert fast.whole.forms[0].own_error is not None and fast.whole.forms[0].error < 1e-5
+    assert [part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["forms"][0]["parts"]].count(True) == 1
     spec = importlib.util.spec_from_file_location("optimized_model", fast.save(tmp_path / "kept") / "optimized_model.py")
     assert spec is not None and spec.loader is not None
     delivered = importlib.util.module_from_spec(spec)
@@ -120,8 +122,8 @@ def test_a_capture_is_worked_on_from_the_costliest_on(trusting: None, tmp_path: 
 def test_times_are_taken_turn_about_and_give_an_interval() -> None:
     one, two = nn.Identity(), nn.Identity()
     times: dict[str, list[float]] = {}
-    found = whole_model.compared({"one": one, "two": two}, lambda model: model(torch.ones(1)), times)
-    assert len(times["one"]) == len(times["two"]) >= whole_model.ROUNDS
+    found = end_to_end.compared({"one": one, "two": two}, lambda model: model(torch.ones(1)), times)
+    assert len(times["one"]) == len(times["two"]) >= end_to_end.ROUNDS
     assert found["one"]["two"].low <= found["one"]["two"].point <= found["one"]["two"].high
 
 
@@ -130,7 +132,7 @@ def test_a_result_that_holds_more_than_tensors_is_compared_by_its_floats() -> No
         keys = torch.ones(2)
 
     held = {"logits": torch.ones(2), "cache": Cache(), "more": [(torch.zeros(1), 3), torch.arange(2)]}
-    assert [tensor.numel() for tensor in whole_model._tensors(held)] == [2, 1]
+    assert [tensor.numel() for tensor in answer_error.tensors_of(held)] == [2, 1]
 
 
 def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> None:

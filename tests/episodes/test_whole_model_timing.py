@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from waiting import until
 
-from bottega.episodes.delivery.whole_model import compared
+from bottega.episodes.delivery.end_to_end import compared
 from bottega.judge.device_lock import Lease, open_lease
 
 

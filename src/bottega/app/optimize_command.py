@@ -110,16 +110,18 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
 
 def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
     """The exit code where the word names a capture or a whole model, whose modules are searched one after the other."""
-    from bottega.app import optimize_model
+    from bottega.app.open_model import HUGGING_FACE, open_model
+    from bottega.app.optimize_model import optimize_model
+    from bottega.app.optimize_parts import optimize_capture
 
     word, settings = given.words[0], given.settings
     captured = any(Path(word).glob("calls-*.jsonl")) if Path(word).is_dir() else False
-    if not (captured or settings.whole or word.startswith(optimize_model.HUGGING_FACE)):
+    if not (captured or settings.whole or word.startswith(HUGGING_FACE)):
         return None
     if "backbone" not in given.keys:
         settings = settings_for(settings.device, settings.model_dump(by_alias=True, exclude_unset=True))
     if captured:
-        folder, searched = optimize_model.optimize_capture(Path(word), settings)
+        folder, searched = optimize_capture(Path(word), settings)
         found = [each for each in searched if each.result is not None and each.result.outcome == "faster"]
         any_found = bool(found)
         told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
@@ -127,8 +129,8 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
     elif settings.server is not None:
         raise UsageError("server: a whole model is measured on this machine; give one module of it, or leave server= out")
     else:
-        model, inputs = optimize_model.open_model(word, wanted, settings.device)
-        done = optimize_model.optimize_model(model, inputs, settings.out, settings)
+        model, inputs = open_model(word, wanted, settings.device)
+        done = optimize_model(model, inputs, settings.out, settings)
         any_found = done.found
         told = {"folder": str(done.folder), **json.loads((done.folder / "whole_model.json").read_text(encoding="utf-8"))}
         lines = [done.report, f"{done.folder / 'optimized_model.py'}: model = optimized_model.load(model)" if any_found else ""]

@@ -1,96 +1,82 @@
-"""A whole model, or a capture of a program: which of its modules are worth a search, one search for each kind, and what they bring together."""
+"""A whole model: its calls are captured, its modules searched, and what they bring together is measured in each form that it may run in."""
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
-from bottega.app.optimize_run import FinishedRun, check, loaded, search
+from bottega.app.optimize_parts import Searched, search_costliest
+from bottega.app.optimize_run import FinishedRun, check
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
-from bottega.core.arguments import Arguments, read_arguments
-from bottega.core.errors import BottegaError, UsageError
+from bottega.core.arguments import Arguments
+from bottega.core.errors import UsageError
 from bottega.core.files import json_text, strict, write
 from bottega.episodes.delivery.cache_index import ignorable
 from bottega.episodes.delivery.check import ClaimCheck
-from bottega.episodes.delivery.result import OPTIMIZED, Result
-from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
+from bottega.episodes.delivery.end_to_end import EndToEnd
+from bottega.episodes.delivery.form_process import FormProcess
+from bottega.episodes.delivery.result import OPTIMIZED
+from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, WholeModel, form_text, report_of, told
 from bottega.episodes.request import next_folder
-from bottega.judge.baselines import parse_baselines
-from bottega.judge.device_facts import require_device
-from bottega.judge.loading import import_source
-from bottega.tasks.capture_calls import CapturedCall, capture, read_capture, shapes_of
-from bottega.tasks.module import ModuleTask, Wanted, open_module
+from bottega.judge.baselines import measured, parse_baselines
+from bottega.judge.loading import autocast
+from bottega.tasks.capture_calls import Capture, capture, shapes_of
 
 CALLS = 3
-LARGEST_PARTS = 120
-"""Modules in one that is searched as a whole: a larger one is searched by its parts."""
-TOKENS = 128
-"""Of a text that a model is called with where nobody says how."""
-LEAST_SHARE = 0.02
-HUGGING_FACE = "hf:"
-LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega."""
+LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
+
+Measured {form}: {measured}.
+"""
 
 import importlib.util
 import pathlib
 import sys
 
+MODE = {mode!r}
 PARTS = {parts}
 
 
-def load(model):
-    """Puts the faster parts into the model, which goes on with its own parameters."""
-    here = pathlib.Path(__file__).parent
+def load(model, compiled=True):
+    """Puts the faster parts into the model, which goes on with its own parameters, and has torch compile it if that is how it was measured."""
+    here, fast = pathlib.Path(__file__).parent, {{}}
     for place, (folder, entry, ignore) in PARTS.items():
         name = "bottega_" + folder.replace("/", "_")
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, here / folder / "{file}")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
-        model.set_submodule(place, getattr(sys.modules[name], entry)(model.get_submodule(place), ignore=ignore))
+        there = model.get_submodule(place)
+        if id(there) not in fast:  # one module may stand in several places
+            fast[id(there)] = new = getattr(sys.modules[name], entry)(there, ignore=ignore)
+            fast[id(new)] = new
+        model.set_submodule(place, fast[id(there)])
+    if MODE and compiled:
+        model.compile(mode=MODE)
     return model
 '''
 
 
 @dataclass(frozen=True)
-class Searched:
-    """One search of several."""
-
-    call: CapturedCall
-    result: Result | None
-    folder: Path
-    error: str = ""
-
-    @property
-    def text(self) -> str:
-        if self.result is None:
-            return f"{self.call.name}({self.call.shapes:.60}): {self.error}"
-        claims = ", ".join(f"{claim.point:.2f}× {name}" for name, claim in self.result.claim.items())
-        missed = self.result.missed if self.result.attempts else self.result.ended
-        return f"{self.call.name}({self.call.shapes:.60}): {claims or missed}"
-
-
-@dataclass(frozen=True)
 class OptimizedModel(FinishedRun):
-    """A finished search over a whole model: a copy of it with the parts in it that help."""
+    """A finished search over a whole model: a copy of it with the parts in it that help, in the form that was fastest."""
 
     whole: WholeModel
     searched: tuple[Searched, ...] = field(default=(), repr=False)
 
     @property
     def found(self) -> bool:
-        return bool(self.whole.kept)
+        return self.whole.best is not None
 
     def check(self) -> list[ClaimCheck]:
         """Judge every part that is in the model again, from its files alone."""
-        kept = {result.part.folder for result in self.whole.kept}
+        kept = {part.folder for part in self.whole.best.kept} if self.whole.best else set()
         return [
             check(each.folder, each.result)
             for each in self.searched
@@ -101,7 +87,49 @@ class OptimizedModel(FinishedRun):
 def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settings: OptimizeSettings) -> OptimizedModel:
     folder = out if out is not None else next_folder(type(model).__name__, Path(), False)
     say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
-    with torch.no_grad():
+    baselines = parse_baselines(settings.baseline)
+    forms = [name for name in measured(baselines) if name != EAGER]
+    with _as_it_was(model), contextlib.ExitStack() as beside:
+        calls = _captured(model, inputs, folder, settings)
+        say(calls.report)
+        root = next((key for key, alike in calls.modules.items() if id(model) in alike), "")
+        task = calls.calls[root].task if root else ""
+        processes = [FormProcess(folder, folder / task, form, settings.device, settings.precision) for form in forms if task]
+        for process in processes:
+            beside.callback(process.close)
+            if settings.device != "cpu":  # there it would slow down what is timed
+                say(f"compiling {type(model).__name__} beside the search, {form_text(process.form)}")
+                process.start()
+        searched = list(search_costliest(list(calls), folder, settings, say, root))
+        parts = _parts(model, calls, searched, folder)
+        say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
+        plain = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
+        found = [_last(plain.choose(parts))]
+        until = None if settings.compile_minutes is None else settings.compile_minutes * 60
+        for place, form in enumerate(forms if parts else []):
+            likely = [part for part in parts if part.claim.get(form, 0.0) > 1]
+            if not processes:  # it has something that no other process can be told of
+                found.append(
+                    _last(EndToEnd(model, inputs, folder, form, settings.precision, say).choose(parts, likely, found[0].kept))
+                )
+                continue
+            if settings.device == "cpu":
+                processes[place].start()
+            begun = time.monotonic()
+            share = None if until is None else until / (len(forms) - place)
+            found.append(processes[place].choose(parts, likely, found[0].kept, share, say))
+            processes[place].close()
+            until = None if until is None else until - (time.monotonic() - begun)
+        whole = WholeModel(tuple(found), baselines)
+        fast = plain.with_parts(whole.best.kept if whole.best else ())
+    if whole.best is not None and whole.best.mode is not None:
+        fast.compile(mode=whole.best.mode)
+    _write(folder, type(model).__name__, model, whole, [each.text for each in searched])
+    return OptimizedModel(fast, folder, whole, tuple(searched))
+
+
+def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: OptimizeSettings) -> Capture:
+    with torch.no_grad(), autocast(settings.device, settings.precision):
         try:
             model(*inputs.positional, **inputs.keywords)
         except Exception as error:  # the user's code, called as the user says or as we guess
@@ -113,181 +141,49 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         with capture(folder, model) as calls:
             for _ in range(CALLS):
                 model(*inputs.positional, **inputs.keywords)
-    say(calls.report)
-    names = {id(part): name for name, part in model.named_modules()}
-    searched, parts = [], []
-    for each in search_costliest(list(calls), folder, settings, say, inputs_of_root=type(model).__name__):
-        searched.append(each)
-        if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
-            places = tuple(name for key in calls.modules[each.call.key] if (name := names[key]))
-            where = str(each.folder.relative_to(folder))
-            parts.append(Part(each.call.name, places, _any_layer(loaded(each.folder, each.result)), where))
-    say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
-    whole = assembled(model, parts, inputs, parse_baselines(settings.baseline), say)
-    loads = {each.folder: each.result.load for each in searched if each.result is not None}
-    put_in = {
-        place: (result.part.folder, loads[folder / result.part.folder], ignorable(model.get_submodule(place)))
-        for result in whole.kept
-        for place in result.part.places
-    }
-    title = type(model).__name__
-    write(folder / "report.md", report_of(whole, title, [each.text for each in searched]))
-    write(folder / "optimized_model.py", LOADER.format(title=title, parts=put_in, file=OPTIMIZED))
-    facts = {
-        "speedups": {name: asdict(speedup) for name, speedup in whole.speedups.items()},
-        "times_ms": whole.times_ms,
-        "error": whole.error,
-        "own_error": whole.own_error,
-        "fp64_error": whole.fp64_error,
-        "memory_bytes": whole.memory_bytes,
-        "parts": [
-            {"name": each.part.label, "places": each.part.places, "folder": each.part.folder, "kept": each.kept, "reason": each.reason,
-             "speedup": asdict(each.speedup) if each.speedup else None} for each in whole.parts
-        ],
-    }  # fmt: skip
-    write(folder / "whole_model.json", json_text(strict(facts)))
-    return OptimizedModel(whole.module, folder, whole, tuple(searched))
+    return calls
 
 
-def search_costliest(
-    calls: Sequence[CapturedCall],
-    folder: Path,
-    settings: OptimizeSettings,
-    say: Callable[[str], None],
-    inputs_of_root: str = "",
-    source: Path | None = None,
-) -> Iterator[Searched]:
-    """A search for each kind of call that is worth one, the costliest first. What stands inside of a module that was found is left out, and so is
-    the root: it is measured, not searched."""
-    total = max((call.seconds for call in calls), default=0.0)
-    done: set[str] = set()
-    begun, tried = time.monotonic(), 0
-    for call in calls:
-        worth = call.task and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
-        if not worth or call.name == inputs_of_root or _inside(call, done, calls):
-            continue
-        left = None if settings.minutes is None else settings.minutes - (time.monotonic() - begun) / 60
-        if tried >= settings.modules or (left is not None and left <= 0):
-            return
-        share_of_time = None if left is None else left / (settings.modules - tried)
-        tried += 1
-        place = folder / "modules" / f"{call.name}_{call.key}"
-        share = call.light_seconds / total if total else 0.0
-        say(
-            f"{call.name}({call.shapes:.60}): {call.count} calls, {share:.0%} of the time outside of what the library does well"
-        )
-        subject = _named(open_module(str((source or folder) / call.task), Wanted()), call)
-        own = settings.model_copy(update={"minutes": share_of_time, "resume": (place / "events.jsonl").exists()})
-        try:
-            finished = search(subject, place, own)
-        except BottegaError as error:
-            yield Searched(call, None, place, str(error))
-            continue
-        found = Searched(call, finished.result, place)
-        say(found.text)
-        if finished.result.outcome == "faster":
-            done.add(call.key)
-        yield found
-
-
-def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, list[Searched]]:
-    """`bottega optimize CAPTURE`: the kinds of calls of a program, the costliest first."""
-    folder = settings.out if settings.out is not None else source
-    say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
-    return folder, list(search_costliest(read_capture(source), folder, settings, say, source=source))
-
-
-def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
-    """A model with inputs, from a file or from `hf:NAME_OR_FOLDER`. The user's code runs in this process, as in the user's own program."""
-    require_device(device)
-    if reference.startswith(HUGGING_FACE):
-        return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
-    task = import_source(open_module(reference, wanted).task.source, "task")
-    initial = read_arguments(task.get_init_inputs(), task.Model)
-    model = task.Model(*initial.positional, **initial.keywords).to(device)
-    given = read_arguments(task.get_inputs(), model.forward)
-    return model, _moved(given, device)
-
-
-def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
-    """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
+@contextlib.contextmanager
+def _as_it_was(model: nn.Module) -> Iterator[None]:
+    """Calls of a model that trains change its statistics."""
+    kept = [(buffer, buffer.clone()) for buffer in model.buffers()] if model.training else []
     try:
-        transformers: Any = importlib.import_module("transformers")
-        config = transformers.AutoConfig.from_pretrained(name)
-    except ImportError:
-        raise UsageError(f"{HUGGING_FACE}{name}: needs the package transformers") from None
-    except (OSError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise UsageError(
-            f"{HUGGING_FACE}{name}: {first}; name a folder with a config.json, or a model that is in the cache"
-        ) from None
-    kind = (getattr(config, "architectures", None) or [""])[0]
-    factory = getattr(transformers, kind, None) or transformers.AutoModel
-    dtype = getattr(torch, wanted.dtype or ("float32" if device == "cpu" else "bfloat16"))
-    weighted = any(Path(name).glob("*.safetensors"))
-    if weighted and not wanted.dtype:
-        dtype = getattr(torch, str(getattr(config, "dtype", None) or dtype).removeprefix("torch."))
-    if weighted:
-        model = factory.from_pretrained(name, dtype=dtype)
-    else:
-        model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
-    model = model.eval().to(device)
-    for part in model.modules():  # a decoder may have a configuration of its own
-        if hasattr(getattr(part, "config", None), "use_cache"):
-            part.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
-    if wanted.inputs:
-        space = {"torch": torch, "config": config}
-        asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
-        return model, _moved(asked, device, dtype)
-    text = getattr(config, "get_text_config", lambda: config)()
-    if getattr(text, "vocab_size", None):
-        length = min(TOKENS, getattr(text, "max_position_embeddings", None) or TOKENS)
-        given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, length))}
-        if getattr(config, "is_encoder_decoder", False):
-            given["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, length))
-    elif getattr(config, "image_size", None):
-        size = config.image_size
-        height, width = size if isinstance(size, tuple | list) else (size, size)
-        given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), height, width, dtype=dtype)}
-    else:
-        raise UsageError(f"{HUGGING_FACE}{name}: say how to call it with --inputs")
-    return model, _moved(Arguments((), given), device)
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
 
 
-def _call(*arguments: Any, **options: Any) -> Any:
-    if len(arguments) == 1 and not options and isinstance(arguments[0], dict):
-        return arguments[0]  # by name, or the one argument
-    return [list(arguments), options] if options else list(arguments)
+def _parts(model: nn.Module, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
+    """Those with a faster form, by the names of all their places."""
+    names: dict[int, list[str]] = {}
+    for name, part in model.named_modules(remove_duplicate=False):
+        names.setdefault(id(part), []).append(name)
+    found = []
+    for each in searched:
+        if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
+            places = tuple(name for key in calls.modules[each.call.key] for name in names[key])
+            claim = {name: claim.low for name, claim in each.result.claim.items()}
+            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, claim))
+    return found
 
 
-def _moved(given: Arguments, device: str, dtype: torch.dtype = torch.float32) -> Arguments:
-    """On the device, and what is float32 in this data type."""
-
-    def moved(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        return value.to(device, dtype if value.dtype == torch.float32 else value.dtype)
-
-    return Arguments(*torch.utils._pytree.tree_map(moved, tuple(given)))
+def _last(results: Iterator[FormResult]) -> FormResult:
+    *_, last = results
+    return last
 
 
-def _any_layer(load: Callable[..., nn.Module]) -> Callable[[nn.Module], nn.Module]:
-    return lambda module: load(module, ignore=ignorable(module))
-
-
-def _named(subject: ModuleTask, call: CapturedCall) -> ModuleTask:
-    return ModuleTask(subject.original, subject.task, call.name)
-
-
-def _inside(call: CapturedCall, found: set[str], calls: Sequence[CapturedCall]) -> bool:
-    """Whether everything that calls it is found already."""
-    above = {each.key: each.inside for each in calls}
-    pending, seen = list(call.inside), set[str]()
-    while pending:
-        key = pending.pop()
-        if key in found:
-            return True
-        if key not in seen:
-            seen.add(key)
-            pending += above.get(key, [])
-    return False
+def _write(folder: Path, title: str, model: nn.Module, whole: WholeModel, searched: list[str]) -> None:
+    write(folder / "report.md", report_of(whole, title, searched))
+    write(folder / "whole_model.json", json_text(strict(whole.to_json())))
+    if whole.best is not None:
+        put_in = {
+            place: (part.folder, part.entry, ignorable(model.get_submodule(place))) for part in whole.best.kept for place in part.places
+        }  # fmt: skip
+        speeds = ", ".join(f"{told(speedup)} over {name}" for name, speedup in whole.speedups.items())
+        text = LOADER.format(
+            title=title, parts=put_in, file=OPTIMIZED, mode=whole.best.mode, form=form_text(whole.best.form), measured=speeds
+        )
+        write(folder / "optimized_model.py", text)

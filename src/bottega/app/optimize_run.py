@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import shlex
 import shutil
 import sys
@@ -41,6 +40,7 @@ from bottega.episodes.backbone_defaults import (
 )
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.check import ClaimCheck, compared, open_result
+from bottega.episodes.delivery.end_to_end import imported
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.request import OptimizeRequest, opened_run
 from bottega.episodes.settings import EpisodeSettings
@@ -227,13 +227,8 @@ class FinishedRun:
 
 
 def loaded(folder: Path, result: Result) -> Any:
-    """The delivered file's `load`. It is imported under a name of its own, so that what it makes can be pickled."""
-    name = f"bottega_optimized_{result.files[OPTIMIZED][:16]}"
-    spec = importlib.util.spec_from_file_location(name, folder / OPTIMIZED)
-    assert spec is not None and spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, result.load)
+    """The delivered file's `load`."""
+    return getattr(imported(folder / OPTIMIZED), result.load)
 
 
 def check(folder: Path, result: Result) -> ClaimCheck:

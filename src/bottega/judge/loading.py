@@ -24,10 +24,11 @@ TASK_MODULE = "task"
 """The name under which a task's own source is imported."""
 
 
-def import_source(source: str, name: str) -> ModuleType:
+def import_source(source: str, name: str, folder: str = "") -> ModuleType:
     """Import source text from a real file, so that inspect, Triton and torch.compile can read it. The text itself is compiled: Python's own
-    cache knows a file by its size and the second of its writing, and would give one text the code of another."""
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), "work")
+    cache knows a file by its size and the second of its writing, and would give one text the code of another. A sandbox has a /tmp of its own;
+    outside of one, name a folder that no other process uses."""
+    folder = folder or os.path.join(os.environ.get("TMPDIR", "/tmp"), "work")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{name}.py")
     with open(path, "w", encoding="utf-8") as file:

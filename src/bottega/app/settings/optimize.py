@@ -39,6 +39,9 @@ class OptimizeSettings(WritingSettings):
     """Optimize the parts of a model that are worth it and measure the model end to end; if left out, models of many parts."""
     modules: Positive = 5
     """Of a capture or a whole model: how many modules to work on, the costliest first."""
+    compile_minutes: float | None = 10
+    """Of a whole model: how long after the search compiled forms of it may take, the baselines' and those with faster parts in them. On a GPU the
+    baselines begin to compile with the search. What is not over by then is not measured; none for as long as it takes."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     server: str | None = None

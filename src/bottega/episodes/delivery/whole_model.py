@@ -1,36 +1,16 @@
-"""A whole model with faster parts in it: which parts help end to end, how much all of them do, and how far its answers move.
-
-Timed in this process, turn about, on the user's own inputs, each round with the device's lock: the parts were proved by the judge, and here it is
-only about what they bring together.
-"""
+"""What is known of a whole model with faster parts in it: in each form that it may run in (as it is, or inside of torch.compile), the parts that help
+there, its speed, and how far its answers move. Plain data, and the report made of it."""
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import torch
-from torch import nn
-from torch.utils._pytree import tree_map
+from bottega.core.verdict import BEST, Speedup, interval_text
+from bottega.judge.baselines import COMPILE_MODES, measured
 
-from bottega.core.arguments import Arguments
-from bottega.core.verdict import Speedup, interval_text
-from bottega.judge.baselines import COMPILE_MODES
-from bottega.judge.device_lock import Lease, open_lease
-from bottega.judge.statistics import decided, interval
-
-ROUNDS, MOST_ROUNDS = 8, 60
-FLOOR = 0.005
-"""Relative noise that is always allowed for."""
-LARGEST_IN_FP64 = 2 << 30
-"""Bytes of parameters up to which the model is also run in fp64."""
-
-Call = Callable[[nn.Module], Any]
+EAGER = "eager"
 
 
 @dataclass(frozen=True)
@@ -39,196 +19,176 @@ class Part:
 
     label: str
     places: tuple[str, ...]
-    load: Callable[[nn.Module], nn.Module]
-    folder: str = ""
+    folder: str
+    """Where its delivered file is, in the run's folder."""
+    entry: str = "load"
+    claim: dict[str, float] = field(default_factory=dict)
+    """The low end of its speedup alone, by baseline."""
 
 
 @dataclass(frozen=True)
 class PartResult:
     part: Part
     speedup: Speedup | None
-    """Of the whole model, by this part beside those before it."""
+    """What the whole model gains by it, beside the others that are in it."""
     kept: bool
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class WholeModel:
-    module: nn.Module
-    parts: tuple[PartResult, ...]
-    speedups: dict[str, Speedup]
-    """Of the model with its faster parts, by baseline; against a compiled one the same compiler is around ours where that is faster."""
-    times_ms: dict[str, float]
-    error: float
+class FormResult:
+    """The whole model in one form, which has the name of the baseline that it is to beat."""
+
+    form: str
+    parts: tuple[PartResult, ...] = ()
+    speedups: dict[str, Speedup] = field(default_factory=dict)
+    """With the kept parts, by baseline."""
+    plain: Speedup | None = None
+    """Of the model with the parts that help it as it is, not compiled, over this baseline."""
+    times_ms: dict[str, float] = field(default_factory=dict)
+    error: float = 0.0
     """Relative distance of its answers to the original's."""
-    own_error: float | None
-    """The original's own distance to fp64."""
-    fp64_error: float | None
-    """Ours to fp64."""
+    own_error: float | None = None
+    """The original's own distance to exact ones."""
+    exact_error: float | None = None
+    exact_in: str = ""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Peak on the device; empty on a CPU."""
+    missing: str = ""
+    """Why it was not measured, or not to the end."""
 
     @property
-    def kept(self) -> list[PartResult]:
-        return [part for part in self.parts if part.kept]
+    def kept(self) -> list[Part]:
+        return [result.part for result in self.parts if result.kept]
+
+    @property
+    def mode(self) -> str | None:
+        """Of torch.compile."""
+        return COMPILE_MODES.get(self.form)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FormResult:
+        parts = [
+            PartResult(Part(**{**each["part"], "places": tuple(each["part"]["places"])}), _speedup(each["speedup"]), each["kept"], each["reason"])
+            for each in data["parts"]
+        ]  # fmt: skip
+        speedups = {name: Speedup(**each) for name, each in data["speedups"].items()}
+        return cls(**{**data, "parts": tuple(parts), "speedups": speedups, "plain": _speedup(data["plain"])})
 
 
-def assembled(
-    model: nn.Module, parts: Sequence[Part], inputs: Arguments, baselines: Sequence[str], say: Callable[[str], None]
-) -> WholeModel:
-    """The parts that help, one after the other, in a copy of the model that shares its parameters."""
+@dataclass(frozen=True)
+class WholeModel:
+    forms: tuple[FormResult, ...]
+    """The model as it is comes first."""
+    baselines: tuple[str, ...]
+    """As they were named; the first that could be measured is to be beaten."""
 
-    def call(called: nn.Module) -> Any:
-        return called(*inputs.positional, **inputs.keywords)
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The baselines that are to be timed, the model as it is first."""
+        return measured((*self.baselines, EAGER))
 
-    fast = shared_copy(model)
-    results: list[PartResult] = []
-    with torch.no_grad():
-        for part in parts:
-            before = {place: fast.get_submodule(place) for place in part.places}
-            tried = shared_copy(fast)
-            try:
-                for place in part.places:
-                    tried.set_submodule(place, part.load(tried.get_submodule(place)))
-                speedup = compared({"before": fast, "with": tried}, call)["with"]["before"]
-            except (ValueError, TypeError, RuntimeError) as failed:
-                results.append(PartResult(part, None, False, f"{type(failed).__name__}: {failed}"))
-                continue
-            kept = speedup.low > 1
-            say(f"{part.label} in {len(before)} places: {told(speedup)} end to end{'' if kept else '; it is left out'}")
-            results.append(PartResult(part, speedup, kept, "" if kept else "does not help end to end"))
-            fast = tried if kept else fast
-        error, own, theirs = _errors(model, fast, inputs)
-        models = {"eager": model, "optimized": fast}
-        times: dict[str, list[float]] = {}
-        speedups = {}
-        if any(result.kept for result in results):
-            compiled = [name for name in baselines if name in COMPILE_MODES]
-            for name in compiled:
-                say(f"compiling the model for the baseline {name}")
-                models[name] = _compiled(model, COMPILE_MODES[name])
-                models[f"optimized, {name}"] = _compiled(fast, COMPILE_MODES[name])
-            found = compared(models, call, times)
-            for name in ("eager", *compiled):
-                ours = [found[each][name] for each in ("optimized", f"optimized, {name}") if each in found]
-                speedups[name] = max(ours, key=lambda speedup: speedup.low)
-        memory = {name: _peak(models[name], call) for name in ("eager", "optimized")} if _on_gpu(model) else {}
-    milliseconds = {name: sorted(taken)[len(taken) // 2] * 1e3 for name, taken in times.items()}
-    return WholeModel(fast, tuple(results), speedups, milliseconds, error, own, theirs, memory)
+    def against(self, baseline: str) -> dict[str, Speedup]:
+        """The speedup over one baseline, by form."""
+        found = {each.form: each.speedups[baseline] for each in self.forms if each.kept and baseline in each.speedups}
+        held = {each.form: each.plain for each in self.forms if each.plain is not None}
+        return found | ({EAGER: held[baseline]} if baseline in held else {})
 
+    @property
+    def rival(self) -> str:
+        """The baseline that is to be beaten: the first that was named and could be measured."""
+        faster = {
+            each.form: each.times_ms[EAGER] / each.times_ms[each.form] for each in self.forms if each.form in each.times_ms
+        }
+        by_name = {
+            EAGER: EAGER,
+            **{form: form for form in faster},
+            BEST: max(faster, key=lambda form: faster[form], default=EAGER),
+        }
+        return next((by_name[name] for name in self.baselines if name in by_name), EAGER)
 
-def compared(
-    models: Mapping[str, nn.Module], call: Call, times: dict[str, list[float]] | None = None
-) -> dict[str, dict[str, Speedup]]:
-    """By model, its speedup against each of the others: calls turn about, until the intervals are narrow or patience ends."""
-    times = {} if times is None else times
-    times.update({name: [] for name in models})
-    for model in models.values():  # warm: kernels are built, compilers compile
-        call(model)
-        call(model)
-    first, *rest = models
-    with closing(Lease(open_lease(_device(models[first])))) as lease:
-        while len(times[first]) < MOST_ROUNDS:
-            with lease.exclusive():
-                for name in list(models) if len(times[first]) % 2 else list(models)[::-1]:
-                    times[name].append(_seconds(models[name], call))
-            if len(times[first]) >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest):
-                break
-    return {one: {other: interval(times[other], times[one], FLOOR) for other in models if other != one} for one in models}
+    @property
+    def best(self) -> FormResult | None:
+        """The form that is handed over: the fastest of those that surely beat the rival."""
+        sure = {form: speedup for form, speedup in self.against(self.rival).items() if speedup.low > 1}
+        form = max(sure, key=lambda name: sure[name].low, default=None)
+        return next((each for each in self.forms if each.form == form), None)
 
+    @property
+    def speedups(self) -> dict[str, Speedup]:
+        """Of the best form over each baseline that it was held against."""
+        form = self.best.form if self.best else EAGER
+        return {name: found[form] for name in self.measured if form in (found := self.against(name))}
 
-def shared_copy(model: nn.Module) -> nn.Module:
-    """A copy with the same parameters and buffers: modules can be exchanged in it, and nothing is held twice."""
-    tensors = [*model.parameters(), *model.buffers()]
-    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+    def to_json(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            "form": best.form if best else None,
+            "rival": self.rival,
+            "speedups": {name: asdict(speedup) for name, speedup in self.speedups.items()},
+            "against": {name: {form: asdict(each) for form, each in self.against(name).items()} for name in self.measured},
+            "forms": [each.to_json() for each in self.forms],
+        }  # fmt: skip
 
 
 def told(speedup: Speedup) -> str:
     return f"{speedup.point:.3f}× ({interval_text(speedup.low, speedup.high, 3)})"
 
 
+def form_text(form: str) -> str:
+    mode = COMPILE_MODES.get(form)
+    return "as it is" if mode is None else f"inside of torch.compile, mode {mode}"
+
+
 def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
     """How it came about, as Markdown."""
+    best, names = whole.best, whole.measured
     lines = [f"# {title}, end to end", ""]
-    if whole.speedups:
-        lines += ["| against | speedup (99 % interval) | ms before | ms after |", "|---|---|---:|---:|"]
-        for name, speedup in whole.speedups.items():
-            after = min(whole.times_ms[each] for each in ("optimized", f"optimized, {name}") if each in whole.times_ms)
-            lines.append(f"| {name} | {told(speedup)} | {whole.times_ms[name]:.3f} | {after:.3f} |")
+    if best is not None:
+        lines += [f"Handed over: the model with its faster parts, {form_text(best.form)}.", ""]
+    elif whole.against(EAGER):
+        lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
     else:
-        lines += ["No part that was found helps the whole model: it is handed over as it was."]
-    fp64 = f"; to fp64 {whole.fp64_error:.2g}, the original's own {whole.own_error:.2g}" if whole.fp64_error is not None else ""
-    lines += ["", f"Relative distance of the answers to the original's: {whole.error:.2g}{fp64}."]
-    lines += [f"Peak memory: {name} {size / 1e9:.3f} GB." for name, size in whole.memory_bytes.items()]
-    lines += ["", "| module | places | end to end | in the model |", "|---|---:|---|---|"]
-    for result in whole.parts:
-        speed = told(result.speedup) if result.speedup else ""
-        lines.append(
-            f"| {result.part.label} | {len(result.part.places)} | {speed} | {'yes' if result.kept else result.reason} |"
-        )
+        lines += ["No part that was found helps the whole model: it is handed over as it was.", ""]
+    lines += [
+        f"| with faster parts | {' | '.join(f'over {name}' for name in names)} | ms |",
+        f"|---|{'---|' * len(names)}---:|",
+    ]
+    for each in whole.forms:
+        cells = [told(found[each.form]) if each.form in (found := whole.against(name)) else "" for name in names]
+        ms = f"{each.times_ms['optimized']:.3f}" if each.kept and "optimized" in each.times_ms else ""
+        lines.append(f"| {form_text(each.form)} | {' | '.join(cells)} | {ms} |")
+    lines += [f"| without: {name} | {' | '.join('' for _ in names)} | {ms} |" for name, ms in _rivals(whole).items()]
+    lines += [""]
+    for each in whole.forms:
+        if each.missing:
+            lines.append(f"{form_text(each.form).capitalize()}: {each.missing}.")
+    for each in whole.forms:
+        if each.kept:
+            off = (
+                f"; to {each.exact_in} {each.exact_error:.2g}, the original's own {each.own_error:.2g}" if each.exact_in else ""
+            )
+            lines.append(f"Relative distance of the answers to the original's, {form_text(each.form)}: {each.error:.2g}{off}.")
+            lines += [f"Peak memory: {name} {size / 1e9:.3f} GB." for name, size in each.memory_bytes.items()]
+    for each in whole.forms:
+        if each.parts:
+            lines += [
+                "",
+                f"| module, {form_text(each.form)} | places | brings end to end | in the model |",
+                "|---|---:|---|---|",
+            ]
+        for result in each.parts:
+            speed, stays = told(result.speedup) if result.speedup else "", "yes" if result.kept else result.reason
+            lines.append(f"| {result.part.label} | {len(result.part.places)} | {speed} | {stays} |")
     return "\n".join([*lines, "", "What was searched:", "", *(f"- {line}" for line in searched)]) + "\n"
 
 
-def _seconds(model: nn.Module, call: Call) -> float:
-    if _on_gpu(model):
-        begun, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begun.record()
-        call(model)
-        end.record()
-        end.synchronize()
-        return float(begun.elapsed_time(end)) / 1e3
-    begun_at = time.perf_counter()
-    call(model)
-    return time.perf_counter() - begun_at
+def _rivals(whole: WholeModel) -> dict[str, str]:
+    return {each.form: f"{each.times_ms[each.form]:.3f}" for each in whole.forms if each.form in each.times_ms}
 
 
-def _compiled(model: nn.Module, mode: str) -> nn.Module:
-    return torch.compile(shared_copy(model), mode=mode)  # type: ignore[return-value]
-
-
-def _device(model: nn.Module) -> str:
-    """Of its first tensor on a GPU, else the CPU."""
-    return next((str(tensor.device) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda), "cpu")
-
-
-def _on_gpu(model: nn.Module) -> bool:
-    return _device(model) != "cpu"
-
-
-def _peak(model: nn.Module, call: Call) -> int:
-    torch.cuda.reset_peak_memory_stats()
-    call(model)
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated()
-
-
-def _errors(model: nn.Module, fast: nn.Module, inputs: Arguments) -> tuple[float, float | None, float | None]:
-    expected, got = (_tensors(each(*inputs.positional, **inputs.keywords)) for each in (model, fast))
-    if sum(parameter.nbytes for parameter in model.parameters()) > LARGEST_IN_FP64:
-        return _distance(got, expected), None, None
-    positional, keywords = tree_map(_doubled, tuple(inputs))
-    try:
-        exact = _tensors(copy.deepcopy(model).double()(*positional, **keywords))
-    except (RuntimeError, TypeError):
-        return _distance(got, expected), None, None
-    return _distance(got, expected), _distance(expected, exact), _distance(got, exact)
-
-
-def _doubled(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    """The floats of a result. What else it holds, such as a cache, is not compared."""
-    if isinstance(value, torch.Tensor):
-        return [value.detach().double()] if value.is_floating_point() else []
-    if dataclasses.is_dataclass(value) and not isinstance(value, type | Mapping):
-        value = [getattr(value, each.name) for each in dataclasses.fields(value)]
-    held = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return [tensor for each in held for tensor in _tensors(each)]
-
-
-def _distance(got: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> float:
-    """Root mean square of the difference, relative to what is wanted; the largest over all outputs."""
-    far = [float((a - b).square().mean().sqrt() / b.square().mean().sqrt().clamp_min(1e-30)) for a, b in zip(got, wanted)]
-    return max(far, default=0.0)
+def _speedup(data: Any) -> Speedup | None:
+    return None if data is None else Speedup(**data)

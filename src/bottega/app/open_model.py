@@ -1,0 +1,98 @@
+"""A whole model with inputs, from a file or from `hf:NAME_OR_FOLDER`. The user's code runs in this process, as in the user's own program."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bottega.core.arguments import Arguments, read_arguments
+from bottega.core.errors import UsageError
+from bottega.judge.device_facts import require_device
+from bottega.judge.loading import import_source
+from bottega.tasks.module import Wanted, open_module
+
+TOKENS = 128
+"""Of a text that a model is called with where nobody says how."""
+HUGGING_FACE = "hf:"
+
+
+def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
+    require_device(device)
+    if reference.startswith(HUGGING_FACE):
+        return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
+    folder = tempfile.mkdtemp(prefix="bottega-model-")  # its classes are read from there as long as they are in use
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    task = import_source(open_module(reference, wanted).task.source, "task", folder)
+    initial = read_arguments(task.get_init_inputs(), task.Model)
+    model = task.Model(*initial.positional, **initial.keywords).to(device)
+    given = read_arguments(task.get_inputs(), model.forward)
+    return model, _moved(given, device)
+
+
+def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
+    """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
+    try:
+        transformers: Any = importlib.import_module("transformers")
+        config = transformers.AutoConfig.from_pretrained(name)
+    except ImportError:
+        raise UsageError(f"{HUGGING_FACE}{name}: needs the package transformers") from None
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise UsageError(
+            f"{HUGGING_FACE}{name}: {first}; name a folder with a config.json, or a model that is in the cache"
+        ) from None
+    kind = (getattr(config, "architectures", None) or [""])[0]
+    factory = getattr(transformers, kind, None) or transformers.AutoModel
+    dtype = getattr(torch, wanted.dtype or ("float32" if device == "cpu" else "bfloat16"))
+    weighted = any(Path(name).glob("*.safetensors"))
+    if weighted and not wanted.dtype:
+        dtype = getattr(torch, str(getattr(config, "dtype", None) or dtype).removeprefix("torch."))
+    if weighted:
+        model = factory.from_pretrained(name, dtype=dtype)
+    else:
+        model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
+    model = model.eval().to(device)
+    for part in model.modules():  # a decoder may have a configuration of its own
+        if hasattr(getattr(part, "config", None), "use_cache"):
+            part.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
+    if wanted.inputs:
+        space = {"torch": torch, "config": config}
+        asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
+        return model, _moved(asked, device, dtype)
+    text = getattr(config, "get_text_config", lambda: config)()
+    if getattr(text, "vocab_size", None):
+        length = min(TOKENS, getattr(text, "max_position_embeddings", None) or TOKENS)
+        given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, length))}
+        if getattr(config, "is_encoder_decoder", False):
+            given["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, length))
+    elif getattr(config, "image_size", None):
+        size = config.image_size
+        height, width = size if isinstance(size, tuple | list) else (size, size)
+        given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), height, width, dtype=dtype)}
+    else:
+        raise UsageError(f"{HUGGING_FACE}{name}: say how to call it with --inputs")
+    return model, _moved(Arguments((), given), device)
+
+
+def _call(*arguments: Any, **options: Any) -> Any:
+    if len(arguments) == 1 and not options and isinstance(arguments[0], dict):
+        return arguments[0]  # by name, or the one argument
+    return [list(arguments), options] if options else list(arguments)
+
+
+def _moved(given: Arguments, device: str, dtype: torch.dtype = torch.float32) -> Arguments:
+    """On the device, and what is float32 in this data type."""
+
+    def moved(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device, dtype if value.dtype == torch.float32 else value.dtype)
+
+    return Arguments(*torch.utils._pytree.tree_map(moved, tuple(given)))

@@ -1,0 +1,166 @@
+"""The modules of a whole model, or of a captured program, that are worth a search: one for each kind, the costliest first, while time allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bottega.app.optimize_run import search
+from bottega.app.settings.optimize import OptimizeSettings
+from bottega.app.terminal import say as say_line
+from bottega.core.errors import BottegaError
+from bottega.episodes.delivery.result import Result
+from bottega.tasks.capture_calls import CapturedCall, read_capture
+from bottega.tasks.module import ModuleTask, Wanted, open_module
+
+LARGEST_PARTS = 120
+"""Modules in one that is searched as a whole: a larger one is searched by its parts."""
+LEAST_SHARE = 0.02
+LEAST_S = 90.0
+"""What a search is taken to need before one is over: processes start, baselines compile, drafts are judged."""
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One search of several."""
+
+    call: CapturedCall
+    result: Result | None
+    folder: Path
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        if self.result is None:
+            return f"{_shown(self.call)}: {self.error}"
+        claims = ", ".join(f"{claim.point:.2f}× {name}" for name, claim in self.result.claim.items())
+        missed = self.result.missed if self.result.attempts else self.result.ended
+        return f"{_shown(self.call)}: {claims or missed}"
+
+
+@dataclass
+class SharedMinutes:
+    """Time that several searches share: spent on as many as it is enough for, and what one leaves the next ones have."""
+
+    minutes: float | None
+    clock: Callable[[], float] = time.monotonic
+    begun: float = field(init=False)
+    _whole: float = math.inf
+    """The shortest search that ended by itself."""
+    _cut: float = 0.0
+    """The longest time that was not enough for one."""
+
+    def __post_init__(self) -> None:
+        self.begun = self.clock()
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return math.inf if self.minutes is None else self.minutes * 60 - (self.clock() - self.begun)
+
+    @property
+    def needed(self) -> float:
+        """Seconds of one search, as far as is known."""
+        return max(self._cut, self._whole if self._whole < math.inf else LEAST_S)
+
+    def share(self, searches: int, first: bool) -> float | None:
+        """Seconds for the next of so many; None where there are too few for one. The first has what there is."""
+        enough_for = min(searches, max(1, int(self.left // self.needed))) if self.left < math.inf else 1
+        return self.left / enough_for if self.left > 0 and (first or self.left >= self.needed) else None
+
+    def spent(self, seconds: float, given: float) -> None:
+        if seconds < given:
+            self._whole = min(self._whole, seconds)
+        else:
+            self._cut = max(self._cut, given)
+
+    def wanted(self, searches: int) -> int:
+        """`minutes` that would have been enough for so many more."""
+        return math.ceil((self.clock() - self.begun + searches * self.needed) / 60)
+
+
+def search_costliest(
+    calls: Sequence[CapturedCall],
+    folder: Path,
+    settings: OptimizeSettings,
+    say: Callable[[str], None],
+    root: str = "",
+    source: Path | None = None,
+) -> Iterator[Searched]:
+    """A search for each kind of call that is worth one. What stands inside of a module that was found is left out, and so is the root: it is
+    measured, not searched. What there is no time for comes last, with what would be enough."""
+    total = max((call.seconds for call in calls), default=0.0)
+    worth = [
+        call for call in calls
+        if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
+    ]  # fmt: skip
+    time_there_is, found, tried = SharedMinutes(settings.minutes), set[str](), 0
+    while worth and tried < settings.modules:
+        seconds = time_there_is.share(min(len(worth), settings.modules - tried), tried == 0)
+        if seconds is None:
+            break
+        call = worth.pop(0)
+        tried += 1
+        say(f"{_shown(call)}: {call.count} calls, {_share(call, total)}")
+        begun = time_there_is.clock()
+        searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds / 60, source or folder)
+        time_there_is.spent(time_there_is.clock() - begun, seconds)
+        say(searched.text)
+        if searched.result is not None and searched.result.outcome == "faster":
+            found.add(call.key)
+            worth = [other for other in worth if not _inside(other, found, calls)]
+        yield searched
+    in_time = worth[: settings.modules - tried]
+    for call in worth:
+        more = (
+            f"minutes={time_there_is.wanted(len(in_time))}" if call in in_time else f"modules={settings.modules + len(worth)}"
+        )
+        left_out = Searched(call, None, _place(folder, call), f"not searched ({_share(call, total)}); {more} would take it in")
+        say(left_out.text)
+        yield left_out
+
+
+def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, list[Searched]]:
+    """`bottega optimize CAPTURE`: the kinds of calls of a program."""
+    folder = settings.out if settings.out is not None else source
+    say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
+    return folder, list(search_costliest(read_capture(source), folder, settings, say, source=source))
+
+
+def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, minutes: float | None, source: Path) -> Searched:
+    place = _place(folder, call)
+    own = settings.model_copy(update={"minutes": minutes, "resume": (place / "events.jsonl").exists()})
+    try:
+        opened = open_module(str(source / call.task), Wanted())
+        return Searched(call, search(ModuleTask(opened.original, opened.task, call.name), place, own).result, place)
+    except BottegaError as error:
+        return Searched(call, None, place, str(error))
+
+
+def _place(folder: Path, call: CapturedCall) -> Path:
+    return folder / "modules" / f"{call.name}_{call.key}"
+
+
+def _shown(call: CapturedCall) -> str:
+    return f"{call.name}({call.shapes:.60})"
+
+
+def _share(call: CapturedCall, total: float) -> str:
+    return f"{call.light_seconds / total:.0%} of the time outside of what the library does well"
+
+
+def _inside(call: CapturedCall, found: set[str], calls: Sequence[CapturedCall]) -> bool:
+    """Whether it is called by one that is found already."""
+    above = {each.key: each.inside for each in calls}
+    pending, seen = list(call.inside), set[str]()
+    while pending:
+        key = pending.pop()
+        if key in found:
+            return True
+        if key not in seen:
+            seen.add(key)
+            pending += above.get(key, [])
+    return False

@@ -1,0 +1,205 @@
+"""A whole model with faster parts in it, in one form (as it is, or inside of torch.compile): which parts help there, and how much all of them do.
+
+Parts were proved by the judge, alone; here it is only about what they bring together. Calls are timed in this process, turn about, each round with
+the device's lock. A part stays only where the whole is surely faster with it and its answers are as right as they were.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from bottega.core.arguments import Arguments
+from bottega.core.files import file_sha256
+from bottega.core.verdict import Speedup
+from bottega.episodes.delivery.answer_error import AnswerError
+from bottega.episodes.delivery.cache_index import ignorable
+from bottega.episodes.delivery.result import OPTIMIZED
+from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, told
+from bottega.judge.baselines import COMPILE_MODES
+from bottega.judge.device_lock import Lease, open_lease
+from bottega.judge.loading import autocast
+from bottega.judge.statistics import decided, interval
+
+OURS, PLAIN = "optimized", "optimized, not compiled"
+NO_HELP, NO_TIME = "does not help end to end", "not tried, for want of time"
+ROUNDS, MOST_ROUNDS = 8, 60
+FLOOR = 0.005
+"""Relative noise that is always allowed for."""
+MOST_GRAPHS = 64
+"""Compiled forms of one function that torch keeps. Models that differ by their parts share its code; past the limit it would run uncompiled."""
+Call = Callable[[nn.Module], Any]
+
+
+@dataclass
+class EndToEnd:
+    model: nn.Module
+    inputs: Arguments
+    folder: Path
+    """Of the run: the parts' files are in it."""
+    form: str = EAGER
+    precision: str = "fp32"
+    say: Callable[[str], None] = print
+    rival: nn.Module = field(init=False)
+    """What is to be beaten: the model in this form. It is compiled when it is first called."""
+
+    def __post_init__(self) -> None:
+        self.rival = self._formed(self.model)
+
+    def call(self, model: nn.Module, inputs: Arguments | None = None) -> Any:
+        positional, keywords = inputs or self.inputs
+        with torch.no_grad(), autocast("cuda" if _on_gpu(model) else "cpu", self.precision):
+            return model(*positional, **keywords)
+
+    def choose(self, parts: Sequence[Part], first: Sequence[Part] = (), plain: Sequence[Part] = ()) -> Iterator[FormResult]:
+        """What is known after each step; the last is the result. `first`: parts that are tried together, before each is put in or left out by
+        itself. `plain`: those that help the model as it is: not compiled, it is held against this form's rival too."""
+        answers = AnswerError(self.model, self.inputs, self.call, self.precision)
+        alone = self.with_parts(plain) if plain and self.form != EAGER else None
+        chosen, best = list[Part](), self.rival
+        told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
+        known = self._measured(None, alone, answers)
+        yield replace(known, parts=tuple(told_of.values()))
+        for step in [list(first)] * (len(first) > 1) + [[part] for part in parts]:
+            leaves = step[0] in chosen
+            trying = [part for part in parts if (part in step) != (part in chosen)]
+            try:
+                tried = self._formed(self.with_parts(trying))
+                speedup = compared({"before": best, "with": tried}, self.call)["with"]["before"]
+                wrong = answers.wrong(tried) if speedup.low > 1 else ""
+            except Exception as failed:  # what the parts' code and torch's compiler may raise nobody knows
+                reason = f"{type(failed).__name__}: {next(iter(str(failed).splitlines()), '')}"
+                told_of |= {part.folder: PartResult(part, None, leaves, reason) for part in step}
+                continue
+            better = speedup.low > 1 and not wrong
+            brings = None if len(step) > 1 else _inverse(speedup) if leaves else speedup
+            kept = better != leaves
+            reason = "" if kept else wrong or NO_HELP
+            told_of |= {part.folder: PartResult(part, brings, kept, reason) for part in step}
+            names = " and ".join(f"{part.label} in {len(part.places)} places" for part in step)
+            self.say(
+                f"{names}: {told(brings or speedup)} end to end, {form_text(self.form)}{'' if kept else '; it is left out'}"
+            )
+            if better:
+                chosen, best = trying, tried
+                known = self._measured(best if chosen else None, alone, answers)
+            yield replace(known, parts=tuple(told_of.values()))
+
+    def with_parts(self, parts: Sequence[Part]) -> nn.Module:
+        """A copy of the model with these parts in it, and with its parameters."""
+        made, fast = shared_copy(self.model), dict[int, nn.Module]()
+        for part in parts:
+            load = getattr(imported(self.folder / part.folder / OPTIMIZED), part.entry)
+            for place in part.places:
+                there = made.get_submodule(place)
+                if id(there) not in fast:  # one module may stand in several places
+                    fast[id(there)] = new = load(there, ignore=ignorable(there))
+                    fast[id(new)] = new
+                made.set_submodule(place, fast[id(there)])
+        return made
+
+    def _formed(self, model: nn.Module) -> nn.Module:
+        if self.form not in COMPILE_MODES:
+            return model
+        config: Any = torch._dynamo.config
+        config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
+        return torch.compile(shared_copy(model), mode=COMPILE_MODES[self.form])  # type: ignore[return-value]
+
+    def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerError) -> FormResult:
+        models = {OURS: ours, PLAIN: alone, self.form: self.rival, EAGER: self.model}
+        there = {name: model for name, model in models.items() if model is not None}
+        times: dict[str, list[float]] = {}
+        found = compared(there, self.call, times) if len(there) > 1 else {}
+        error, exact = answers.of(ours) if ours is not None else (0.0, answers.own)
+        peaks = {name: _peak(there[name], self.call) for name in (EAGER, OURS) if name in there} if _on_gpu(self.model) else {}
+        return FormResult(
+            self.form,
+            speedups={name: found[OURS][name] for name in (EAGER, self.form)} if ours is not None else {},
+            plain=found[PLAIN][self.form] if alone is not None else None,
+            times_ms={name: sorted(taken)[len(taken) // 2] * 1e3 for name, taken in times.items()},
+            error=error,
+            own_error=answers.own,
+            exact_error=exact,
+            exact_in=answers.exact_in,
+            memory_bytes=peaks,
+        )
+
+
+def compared(
+    models: Mapping[str, nn.Module], call: Call, times: dict[str, list[float]] | None = None
+) -> dict[str, dict[str, Speedup]]:
+    """By model, its speedup against each of the others: calls turn about, until the intervals are narrow or patience ends."""
+    times = {} if times is None else times
+    times.update({name: [] for name in models})
+    for model in models.values():  # warm: kernels are built, compilers compile
+        call(model)
+        call(model)
+    first, *rest = models
+    with closing(Lease(open_lease(_device(models[first])))) as lease:
+        while len(times[first]) < MOST_ROUNDS:
+            with lease.exclusive():
+                for name in list(models) if len(times[first]) % 2 else list(models)[::-1]:
+                    times[name].append(_seconds(models[name], call))
+            if len(times[first]) >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest):
+                break
+    return {one: {other: interval(times[other], times[one], FLOOR) for other in models if other != one} for one in models}
+
+
+def shared_copy(model: nn.Module) -> nn.Module:
+    """A copy with the same parameters and buffers: modules can be exchanged in it, and nothing is held twice."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def imported(path: Path) -> Any:
+    """A delivered file, under a name of its own, so that what it makes can be pickled."""
+    name = f"bottega_optimized_{file_sha256(path)[:16]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def _inverse(speedup: Speedup) -> Speedup:
+    return Speedup(1 / speedup.point, 1 / speedup.high, 1 / speedup.low)
+
+
+def _seconds(model: nn.Module, call: Call) -> float:
+    if _on_gpu(model):
+        begun, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begun.record()
+        call(model)
+        end.record()
+        end.synchronize()
+        return float(begun.elapsed_time(end)) / 1e3
+    begun_at = time.perf_counter()
+    call(model)
+    return time.perf_counter() - begun_at
+
+
+def _device(model: nn.Module) -> str:
+    """Of its first tensor on a GPU, else the CPU."""
+    return next((str(tensor.device) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda), "cpu")
+
+
+def _on_gpu(model: nn.Module) -> bool:
+    return _device(model) != "cpu"
+
+
+def _peak(model: nn.Module, call: Call) -> int:
+    torch.cuda.reset_peak_memory_stats()
+    call(model)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated()

@@ -1,0 +1,178 @@
+"""One compiled form of a whole model in a process of its own, which begins to compile beside the search and is stopped when its time is over.
+
+It has the model as the text that a capture wrote: weights are drawn anew. What it found so far is reported after each step, so that a compiler that
+does not end takes nothing with it but what it had not yet done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import bottega
+from bottega.episodes.delivery.whole_model import FormResult, Part, form_text
+
+COMMAND = "from bottega.episodes.delivery.form_process import main; main()"
+KILLED_AFTER_S = 10.0
+
+
+@dataclass
+class FormProcess:
+    """`start` it, `choose` once, `close` it."""
+
+    folder: Path
+    """Of the run: its messages go to a file there."""
+    task: Path
+    form: str
+    device: str
+    precision: str = "fp32"
+    _process: Any = field(init=False, default=None)
+    _lines: queue.Queue[dict[str, Any] | None] = field(init=False, default_factory=queue.Queue)
+
+    def start(self) -> None:
+        import torch
+
+        package = str(Path(bottega.__file__).parents[1])
+        paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+        self._scratch = tempfile.TemporaryDirectory(prefix="bottega-form-")
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND],
+                env={**os.environ, "PYTHONPATH": paths},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # with the processes that a compiler starts
+            )
+        threading.Thread(target=self._read, daemon=True).start()
+        job = {"task": str(self.task.resolve()), "folder": str(self.folder.resolve()), "form": self.form, "device": self.device,
+               "precision": self.precision, "scratch": self._scratch.name, "matmul": torch.get_float32_matmul_precision()}  # fmt: skip
+        self._tell(job)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"form-{self.form}.log"
+
+    def choose(
+        self, parts: Sequence[Part], first: Sequence[Part], plain: Sequence[Part], seconds: float | None, say: Any
+    ) -> FormResult:
+        """What it found by then, with a word on what is missing."""
+        numbers = {part.folder: number for number, part in enumerate(parts)}
+        self._tell(
+            {"parts": [asdict(part) for part in parts], "first": [numbers[part.folder] for part in first],
+             "plain": [numbers[part.folder] for part in plain]}
+        )  # fmt: skip
+        known, ready, until = FormResult(self.form), False, None if seconds is None else time.monotonic() + seconds
+        while True:
+            try:
+                line = self._lines.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                over = "compiling the model was not over in time" if not ready else "time was over before every part was tried"
+                return replace(
+                    known, missing=f"{'not measured: ' if not known.times_ms else ''}{over}; compile_minutes= allows more"
+                )
+            if line is None:
+                return replace(known, missing=f"not measured: its process ended; {self.log} has more")
+            if "say" in line:
+                say(line["say"])
+            elif "failed" in line:
+                return replace(
+                    known, missing=f"{'' if known.times_ms else 'not measured: '}{line['failed']}; {self.log} has more"
+                )
+            elif "result" in line:
+                known = FormResult.from_json(line["result"])
+            ready = ready or "ready" in line
+            if "done" in line:
+                return known
+
+    def close(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process.stdin.close()
+            self._scratch.cleanup()
+            self._process = None
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which its reader says
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+
+    def _read(self) -> None:
+        process = self._process
+        with contextlib.suppress(ValueError):  # closed under us
+            for line in process.stdout:
+                self._lines.put(json.loads(line))
+        self._lines.put(None)
+
+
+def main() -> None:
+    """The process. Standard output has the messages alone; it ends with whoever started it."""
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    asked: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+
+    def tell(**message: Any) -> None:
+        told.write(json.dumps(message) + "\n")
+        told.flush()
+
+    try:
+        _work(asked, tell)
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        tell(failed=f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")
+    os._exit(0)  # the compiler's processes and threads are not waited for
+
+
+def _listen(asked: queue.Queue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        asked.put(json.loads(line))
+    os._exit(1)
+
+
+def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
+    import torch
+
+    from bottega.core.arguments import Arguments, read_arguments
+    from bottega.episodes.delivery.end_to_end import EndToEnd
+    from bottega.judge.loading import import_source
+
+    job = asked.get()
+    torch.set_float32_matmul_precision(job["matmul"])
+    task = import_source(Path(job["task"]).read_text(encoding="utf-8"), "task", job["scratch"])
+    model = task.Model().to(job["device"])
+    moved = torch.utils._pytree.tree_map(
+        lambda value: value.to(job["device"]) if isinstance(value, torch.Tensor) else value, task.get_inputs()
+    )
+    inputs = Arguments(*read_arguments(moved, model.forward))
+    measured = EndToEnd(model, inputs, Path(job["folder"]), job["form"], job["precision"], lambda text: tell(say=text))
+    begun = time.monotonic()
+    measured.call(measured.rival)
+    measured.call(measured.rival)
+    tell(
+        ready=time.monotonic() - begun,
+        say=f"the model is compiled, {form_text(job['form'])}, after {time.monotonic() - begun:.0f} s",
+    )
+    given = asked.get()
+    parts = [Part(**{**each, "places": tuple(each["places"])}) for each in given["parts"]]
+    chosen = ([parts[number] for number in given[name]] for name in ("first", "plain"))
+    for result in measured.choose(parts, *chosen):
+        tell(result=result.to_json())
+    tell(done=True)
