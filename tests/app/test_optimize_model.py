@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ from torch import nn
 import bottega
 from bottega.app.open_model import open_model
 from bottega.app.optimize_model import OptimizedModel, optimize_model
-from bottega.app.optimize_parts import SharedMinutes, optimize_capture
+from bottega.app.optimize_parts import SharedMinutes, optimize_capture, search_costliest
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
-from bottega.core.errors import UsageError
+from bottega.core.errors import TaskError, UsageError
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import answer_error, end_to_end
+from bottega.tasks.capture_calls import CapturedCall
 from bottega.tasks.module import Wanted
+
+MODULE = "from torch import nn\n\nModel = nn.ReLU\n\ndef get_inputs(): return []\n\ndef get_init_inputs(): return []\n"
 
 
 class Helps(nn.Module):
@@ -97,7 +101,9 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     assert fast.module.layers[0][1].weight is model.layers[0][1].weight
     assert "| as it is | 3.000× (2.970 to 3.030) |" in fast.report and "does not help end to end" in fast.report
     assert fast.whole.forms[0].own_error is not None and fast.whole.forms[0].error < 1e-5
-    assert [part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["forms"][0]["parts"]].count(True) == 1
+    assert [
+        part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["forms"][0]["parts"]
+    ].count(True) == 1
     spec = importlib.util.spec_from_file_location("optimized_model", fast.save(tmp_path / "kept") / "optimized_model.py")
     assert spec is not None and spec.loader is not None
     delivered = importlib.util.module_from_spec(spec)
@@ -117,6 +123,35 @@ def test_a_capture_is_worked_on_from_the_costliest_on(trusting: None, tmp_path: 
     (found,) = searched
     assert found.call.name == "Sequential" and found.result is not None and found.result.outcome == "faster"
     assert folder == tmp_path / "capture" and (found.folder / "optimized.py").is_file()
+
+
+def test_minutes_are_spent_on_as_many_parts_as_they_are_enough_for() -> None:
+    now = [0.0]
+    few = SharedMinutes(1.6, lambda: now[0])
+    assert few.share(5, first=True) == 96  # all five would get too little
+    now[0] += 30
+    few.spent(30, 96)
+    assert few.share(4, first=False) == 33  # two of them, by what one needed
+    now[0] += 33
+    few.spent(33, 33)
+    assert few.share(3, first=False) == 33 and few.wanted(3) == 3
+    now[0] += 33
+    assert few.share(2, first=False) is None and SharedMinutes(None).share(3, first=False) == float("inf")
+    assert SharedMinutes(30).share(5, first=True) == pytest.approx(360, abs=1)
+
+
+def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*_: Any) -> Any:
+        time.sleep(0.1)
+        raise TaskError("too slow")
+
+    monkeypatch.setattr("bottega.app.optimize_parts.search", slow)
+    calls = [CapturedCall(f"k{n}", f"Part{n}", "", 1, task="k.py", count=1, seconds=0.5) for n in range(4)]
+    (tmp_path / "k.py").write_text(MODULE)
+    settings = OptimizeSettings(minutes=0.001, modules=3)
+    found = list(search_costliest(calls, tmp_path, settings, lambda text: None))
+    assert [each.error.partition(" (")[0] for each in found] == ["too slow", "not searched", "not searched", "not searched"]
+    assert "minutes=4 would take it in" in found[1].text and "modules=6 would" in found[3].text
 
 
 def test_times_are_taken_turn_about_and_give_an_interval() -> None:

@@ -246,6 +246,8 @@ def test_compiled_code_calls_the_kernel_and_traced_code_the_original(pair: tuple
     with torch.enable_grad():
         assert who(compiled, lambda x: 2 * original(2 * x, scale), x) == "original"
     assert torch.equal(torch.vmap(lambda row: module(row, scale))(x.view(1, 4, 16))[0], original(x, scale))
+    operator: Any = torch.ops.bottega.drop_in.default
+    assert torch.Tag.cudagraph_unsafe in operator.tags  # type: ignore[attr-defined]
 
 
 class Doubled(nn.Module):

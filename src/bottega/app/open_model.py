@@ -66,19 +66,29 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
         space = {"torch": torch, "config": config}
         asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
         return model, _moved(asked, device, dtype)
+    return model, _moved(Arguments((), _inputs_of(model, config, dtype, name)), device)
+
+
+def _inputs_of(model: Any, config: Any, dtype: torch.dtype, name: str) -> dict[str, Any]:
+    """By what the model calls its main input."""
     text = getattr(config, "get_text_config", lambda: config)()
-    if getattr(text, "vocab_size", None):
-        length = min(TOKENS, getattr(text, "max_position_embeddings", None) or TOKENS)
-        given: dict[str, Any] = {"input_ids": torch.randint(0, text.vocab_size, (1, length))}
-        if getattr(config, "is_encoder_decoder", False):
-            given["decoder_input_ids"] = torch.randint(0, text.vocab_size, (1, length))
-    elif getattr(config, "image_size", None):
+    main, words = model.main_input_name, getattr(text, "vocab_size", None)
+    length = min(
+        TOKENS, getattr(text, "max_position_embeddings", None) or getattr(config, "max_target_positions", None) or TOKENS
+    )
+    if main == "input_ids" and words:
+        given: dict[str, Any] = {main: torch.randint(0, words, (1, length))}
+    elif main == "pixel_values" and getattr(config, "image_size", None):
         size = config.image_size
         height, width = size if isinstance(size, tuple | list) else (size, size)
-        given = {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), height, width, dtype=dtype)}
+        given = {main: torch.randn(1, getattr(config, "num_channels", 3), height, width, dtype=dtype)}
+    elif main == "input_features" and getattr(config, "max_source_positions", None):
+        given = {main: torch.randn(1, config.num_mel_bins, 2 * config.max_source_positions, dtype=dtype)}
     else:
         raise UsageError(f"{HUGGING_FACE}{name}: say how to call it with --inputs")
-    return model, _moved(Arguments((), given), device)
+    if getattr(config, "is_encoder_decoder", False) and words:
+        given["decoder_input_ids"] = torch.randint(0, words, (1, length))
+    return given
 
 
 def _call(*arguments: Any, **options: Any) -> Any:

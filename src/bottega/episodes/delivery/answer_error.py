@@ -50,7 +50,7 @@ class AnswerError:
         error, exact = self.of(fast)
         limit = max((max(each.overall, each.slack * (self.own or 0.0)) for each in self._limits), default=math.inf)
         if not math.isfinite(error) or (exact is not None and exact > limit):
-            return f"its answers lie {error if exact is None else exact:.2g} off, the original's own {self.own or 0:.2g}"
+            return f"its answers are off by {error if exact is None else exact:.2g}, the original's own by {self.own or 0:.2g}"
         return ""
 
     def _of(self, model: nn.Module, inputs: Arguments) -> list[torch.Tensor]:

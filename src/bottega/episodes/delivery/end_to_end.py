@@ -80,6 +80,7 @@ class EndToEnd:
             except Exception as failed:  # what the parts' code and torch's compiler may raise nobody knows
                 reason = f"{type(failed).__name__}: {next(iter(str(failed).splitlines()), '')}"
                 told_of |= {part.folder: PartResult(part, None, leaves, reason) for part in step}
+                yield replace(known, parts=tuple(told_of.values()))
                 continue
             better = speedup.low > 1 and not wrong
             brings = None if len(step) > 1 else _inverse(speedup) if leaves else speedup
@@ -119,7 +120,7 @@ class EndToEnd:
         models = {OURS: ours, PLAIN: alone, self.form: self.rival, EAGER: self.model}
         there = {name: model for name, model in models.items() if model is not None}
         times: dict[str, list[float]] = {}
-        found = compared(there, self.call, times) if len(there) > 1 else {}
+        found = compared(there, self.call, times)
         error, exact = answers.of(ours) if ours is not None else (0.0, answers.own)
         peaks = {name: _peak(there[name], self.call) for name in (EAGER, OURS) if name in there} if _on_gpu(self.model) else {}
         return FormResult(

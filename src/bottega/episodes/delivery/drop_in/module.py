@@ -293,7 +293,10 @@ def numbered(module: Any) -> int:
         def like(given: list[torch.Tensor], number: int, place: int) -> list[torch.Tensor]:
             return home.modules[number].like(given, place)  # type: ignore[no-any-return]
 
-        home.operator = torch.library.custom_op("bottega::drop_in", run, mutates_args=(), schema=schema)
+        # It looks at its arguments and weights in every call, and may replay a CUDA graph of its own: a compiler's graphs go around it.
+        unsafe: Any = getattr(torch.Tag, "cudagraph_unsafe", None)
+        tags = {"tags": [unsafe]} if unsafe is not None else {}
+        home.operator = torch.library.custom_op("bottega::drop_in", run, mutates_args=(), schema=schema, **tags)
         home.operator.register_fake(like)
     number: int = next(home.count)
     home.modules[number] = module

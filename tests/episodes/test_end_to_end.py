@@ -1,0 +1,135 @@
+"""Which parts of a whole model stay, in each form. Speeds are made up, since a clock would decide otherwise; parts are files, as delivered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from bottega.core.arguments import Arguments
+from bottega.core.verdict import Speedup
+from bottega.episodes.delivery import end_to_end
+from bottega.episodes.delivery.answer_error import AnswerError
+from bottega.episodes.delivery.end_to_end import EndToEnd
+from bottega.episodes.delivery.form_process import FormProcess
+from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, report_of
+from bottega.tasks.capture import task_of_call
+
+FILE = """\
+from torch import nn
+
+
+class Faster(nn.Module):
+    gain = {gain}
+
+    def __init__(self, original):
+        super().__init__()
+        self.original = original
+
+    def forward(self, x):
+        return self.original(x) {change}
+
+
+def load(original, ignore=()):
+    return Faster(original)
+"""
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two, self.three = nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)
+        self.again = self.three
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.again(self.three(self.two(self.one(x))))
+
+
+def made_up(models: Any, call: Any, times: dict[str, list[float]] | None = None) -> dict[str, dict[str, Speedup]]:
+    speed = {name: 1.0 + sum(getattr(part, "gain", 0.0) for part in model.modules()) for name, model in models.items()}
+    if times is not None:
+        times |= {name: [1 / value] for name, value in speed.items()}
+    return {
+        a: {b: Speedup(speed[a] / speed[b], speed[a] / speed[b] - 0.01, speed[a] / speed[b] + 0.01) for b in models}
+        for a in models
+    }
+
+
+def part(folder: Path, place: str, gain: float, change: str = "", claim: float = 2.0) -> Part:
+    (folder / place).mkdir()
+    (folder / place / "optimized.py").write_text(FILE.format(gain=gain, change=change))
+    places = ("three", "again") if place == "three" else (place,)
+    return Part(place, places, place, claim={"compile": claim})
+
+
+def chosen(tmp_path: Path, parts: list[Part], **first: Any) -> FormResult:
+    found = EndToEnd(Net(), Arguments((torch.randn(4, 8),), {}), tmp_path, say=lambda text: None)
+    *_, last = found.choose(parts, **first)
+    return last
+
+
+def test_a_part_stays_where_the_whole_is_faster_with_it_and_as_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(end_to_end, "compared", made_up)
+    parts = [part(tmp_path, "one", 1.0), part(tmp_path, "two", -0.5), part(tmp_path, "three", 1.0, "* 1.01")]
+    found = chosen(tmp_path, parts)
+    assert {each.part.label: each.kept for each in found.parts} == {"one": True, "two": False, "three": False}
+    assert "does not help" in found.parts[1].reason and "its answers are off by 0.01" in found.parts[2].reason
+    assert found.speedups["eager"].point == 2.0 and found.error == 0 and found.exact_in == "fp64"
+    together = chosen(tmp_path, parts[:2], first=parts[:2])  # surely faster, and faster still without one of them
+    assert {each.part.label: each.kept for each in together.parts} == {"one": True, "two": False}
+    assert together.parts[0].speedup is not None and together.parts[0].speedup.point == 3.0  # 1.5 with it, 0.5 without
+
+
+def test_a_module_in_several_places_becomes_one(tmp_path: Path) -> None:
+    found = EndToEnd(Net(), Arguments((torch.randn(4, 8),), {}), tmp_path).with_parts([part(tmp_path, "three", 1.0)])
+    assert found.three is found.again and type(found.three).__name__ == "Faster"
+
+
+def test_a_form_is_measured_in_a_process_of_its_own_until_its_time_is_over(tmp_path: Path) -> None:
+    missing = Part("Gate", ("one",), "no_such_folder")
+    task = tmp_path / "task.py"
+    task.write_text(task_of_call(Net(), (torch.randn(4, 8),), {}).task.source)
+    processes, said = [FormProcess(tmp_path, task, "eager", "cpu") for _ in range(2)], list[str]()
+    try:
+        for process in processes:
+            process.start()
+        late = processes[1].choose([missing], [], [], 0.0, said.append)
+        assert "not measured: compiling the model was not over in time" in late.missing and not said
+        found = processes[0].choose([missing], [], [], None, said.append)
+        assert not found.missing and found.exact_in == "fp64" and "is compiled" in said[0]
+        assert found.parts[0].part == missing and "FileNotFoundError" in found.parts[0].reason
+    finally:
+        for process in processes:
+            process.close()
+
+
+def test_the_form_that_surely_beats_the_first_baseline_by_most_is_handed_over() -> None:
+    kept = (PartResult(Part("Gate", ("0",), "modules/gate"), None, True),)
+    plain = FormResult("eager", kept, {"eager": Speedup(1.5, 1.4, 1.6)}, times_ms={"eager": 9.0, "optimized": 6.0})
+    times = {"eager": 9.0, "compile": 5.0, "optimized": 4.0}
+    over = {"eager": Speedup(2.2, 2.1, 2.3), "compile": Speedup(1.2, 1.1, 1.3)}
+    compiled = FormResult("compile", kept, over, Speedup(0.8, 0.7, 0.9), times)
+    slow = FormResult("autotune", missing="not measured: compiling the model was not over in time")
+    whole = WholeModel((plain, compiled, slow), ("autotune", "compile"))
+    assert whole.rival == "compile" and whole.best is compiled and whole.speedups == over
+    assert whole.against("compile")["eager"].point == 0.8
+    text = report_of(whole, "Net", [])
+    assert "inside of torch.compile, mode default" in text and "not over in time" in text
+    assert FormResult.from_json(compiled.to_json()) == compiled
+    only_plain = WholeModel((plain, FormResult("compile", plain=Speedup(0.8, 0.7, 0.9), times_ms=times)), ("compile",))
+    assert only_plain.best is None and "Nothing surely beats compile" in report_of(only_plain, "Net", [])
+    assert WholeModel((plain, compiled), ("best",)).rival == "compile"
+
+
+def test_answers_are_held_to_exact_ones_and_infinities_to_their_like() -> None:
+    class Masked(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.where(x > 1, x, -torch.inf)
+
+    x = torch.tensor([0.0, 2.0, 3.0])
+    answers = AnswerError(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
+    assert answers.own == 0 and not answers.wrong(Masked())
+    assert "answers are off by inf" in answers.wrong(nn.Identity())
