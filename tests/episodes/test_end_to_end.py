@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from bottega.episodes.delivery import end_to_end
 from bottega.episodes.delivery.answer_error import AnswerError
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
-from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, report_of
+from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, placed, report_of
 from bottega.tasks.capture import task_of_call
 
 FILE = """\
@@ -86,6 +87,19 @@ def test_a_part_stays_where_the_whole_is_faster_with_it_and_as_right(tmp_path: P
 def test_a_module_in_several_places_becomes_one(tmp_path: Path) -> None:
     found = EndToEnd(Net(), Arguments((torch.randn(4, 8),), {}), tmp_path).with_parts([part(tmp_path, "three", 1.0)])
     assert found.three is found.again and type(found.three).__name__ == "Faster"
+
+
+def test_a_part_around_others_takes_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(end_to_end, "compared", made_up)
+    inner, outer, other = (
+        part(tmp_path, "0.1", 0.5),
+        part(tmp_path, "0", 2.0),
+        replace(part(tmp_path, "1", 0.1), places=("1", "0.0")),
+    )
+    model = nn.Sequential(nn.Sequential(nn.Tanh(), nn.Tanh()), nn.Tanh())
+    *_, found = EndToEnd(model, Arguments((torch.randn(4),), {}), tmp_path, say=lambda text: None).choose([inner, outer, other])
+    assert {each.part.label: each.kept for each in found.parts} == {"0.1": False, "0": True, "1": True}
+    assert found.parts[0].reason == end_to_end.NO_PLACE and list(placed(found.kept)) == ["0", "1"]
 
 
 def test_a_form_is_measured_in_a_process_of_its_own_until_its_time_is_over(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from bottega.episodes.delivery.check import ClaimCheck
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.result import OPTIMIZED
-from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, WholeModel, form_text, report_of, told
+from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, WholeModel, form_text, placed, report_of, told
 from bottega.episodes.request import next_folder
 from bottega.judge.baselines import measured, parse_baselines
 from bottega.judge.loading import autocast
@@ -164,7 +164,7 @@ def _parts(model: nn.Module, calls: Capture, searched: list[Searched], folder: P
     found = []
     for each in searched:
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
-            places = tuple(name for key in calls.modules[each.call.key] for name in names[key])
+            places = tuple(name for key in calls.modules[each.call.key] for name in names[key] if name)
             claim = {name: claim.low for name, claim in each.result.claim.items()}
             found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, claim))
     return found
@@ -179,9 +179,8 @@ def _write(folder: Path, title: str, model: nn.Module, whole: WholeModel, search
     write(folder / "report.md", report_of(whole, title, searched))
     write(folder / "whole_model.json", json_text(strict(whole.to_json())))
     if whole.best is not None:
-        put_in = {
-            place: (part.folder, part.entry, ignorable(model.get_submodule(place))) for part in whole.best.kept for place in part.places
-        }  # fmt: skip
+        standing = placed(whole.best.kept).items()
+        put_in = {place: (part.folder, part.entry, ignorable(model.get_submodule(place))) for place, part in standing}
         speeds = ", ".join(f"{told(speedup)} over {name}" for name, speedup in whole.speedups.items())
         text = LOADER.format(
             title=title, parts=put_in, file=OPTIMIZED, mode=whole.best.mode, form=form_text(whole.best.form), measured=speeds

@@ -25,7 +25,7 @@ from bottega.core.verdict import Speedup
 from bottega.episodes.delivery.answer_error import AnswerError
 from bottega.episodes.delivery.cache_index import ignorable
 from bottega.episodes.delivery.result import OPTIMIZED
-from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, told
+from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, placed, told
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.loading import autocast
@@ -33,6 +33,7 @@ from bottega.judge.statistics import decided, interval
 
 OURS, PLAIN = "optimized", "optimized, not compiled"
 NO_HELP, NO_TIME = "does not help end to end", "not tried, for want of time"
+NO_PLACE = "others stand in its places"
 ROUNDS, MOST_ROUNDS = 8, 60
 FLOOR = 0.005
 """Relative noise that is always allowed for."""
@@ -92,21 +93,24 @@ class EndToEnd:
                 f"{names}: {told(brings or speedup)} end to end, {form_text(self.form)}{'' if kept else '; it is left out'}"
             )
             if better:
-                chosen, best = trying, tried
+                standing = {part.folder for part in placed(trying).values()}
+                told_of |= {
+                    part.folder: PartResult(part, None, False, NO_PLACE) for part in trying if part.folder not in standing
+                }
+                chosen, best = [part for part in trying if part.folder in standing], tried
                 known = self._measured(best if chosen else None, alone, answers)
             yield replace(known, parts=tuple(told_of.values()))
 
     def with_parts(self, parts: Sequence[Part]) -> nn.Module:
         """A copy of the model with these parts in it, and with its parameters."""
         made, fast = shared_copy(self.model), dict[int, nn.Module]()
-        for part in parts:
-            load = getattr(imported(self.folder / part.folder / OPTIMIZED), part.entry)
-            for place in part.places:
-                there = made.get_submodule(place)
-                if id(there) not in fast:  # one module may stand in several places
-                    fast[id(there)] = new = load(there, ignore=ignorable(there))
-                    fast[id(new)] = new
-                made.set_submodule(place, fast[id(there)])
+        for place, part in placed(parts).items():
+            there = made.get_submodule(place)
+            if id(there) not in fast:  # one module may stand in several places
+                load = getattr(imported(self.folder / part.folder / OPTIMIZED), part.entry)
+                fast[id(there)] = new = load(there, ignore=ignorable(there))
+                fast[id(new)] = new
+            made.set_submodule(place, fast[id(there)])
         return made
 
     def _formed(self, model: nn.Module) -> nn.Module:

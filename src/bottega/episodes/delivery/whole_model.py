@@ -26,6 +26,12 @@ class Part:
     """The low end of its speedup alone, by baseline."""
 
 
+def placed(parts: Sequence[Part]) -> dict[str, Part]:
+    """Where which one stands: what lies inside of another's place has none there, and of two in one place it is the later one."""
+    wanted = {place: part for part in parts for place in part.places}
+    return {place: part for place, part in wanted.items() if not any(place.startswith(f"{other}.") for other in wanted)}
+
+
 @dataclass(frozen=True)
 class PartResult:
     part: Part
