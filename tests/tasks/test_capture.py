@@ -67,13 +67,16 @@ def program(folder: Path) -> Path:
 
 
 class Needing(nn.Module):
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None, more: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, mask: torch.Tensor | None, more: torch.Tensor | None = None, twice: bool | None = False
+    ) -> torch.Tensor:
         return x if mask is None else x + mask
 
 
-def test_none_is_written_down_where_an_argument_must_be_given() -> None:
-    made = import_source(task_of_call(Needing(), (torch.ones(3),), {"mask": None, "more": None}).task.source, "task")
-    assert made.get_inputs()[1] == {"mask": None}
+def test_none_is_written_down_where_it_is_not_the_default() -> None:
+    given = {"mask": None, "more": None, "twice": None}
+    made = import_source(task_of_call(Needing(), (torch.ones(3),), given).task.source, "task")
+    assert made.get_inputs()[1] == {"mask": None, "twice": None}
 
 
 @torch.no_grad()

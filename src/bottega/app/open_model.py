@@ -36,6 +36,23 @@ def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, 
     return model, _moved(given, device)
 
 
+def call_of_part(model: nn.Module, name: str, given: Arguments) -> Arguments:
+    """The first call of a part of a model in a call of the model."""
+    try:
+        part = model.get_submodule(name)
+    except AttributeError as error:
+        raise UsageError(f"submodule {name!r}: {error}") from None
+    calls: list[Arguments] = []
+    handle = part.register_forward_pre_hook(
+        lambda _, placed, named: calls.append(Arguments(placed, dict(named))), with_kwargs=True
+    )
+    with handle, torch.no_grad():
+        model(*given.positional, **given.keywords)
+    if not calls:
+        raise UsageError(f"submodule {name!r}: the model does not call it on these inputs")
+    return calls[0]
+
+
 def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
     """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
     try:

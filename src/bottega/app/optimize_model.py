@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bottega.app.open_model import call_of_part
 from bottega.app.optimize_parts import Searched, search_costliest
 from bottega.app.optimize_run import FinishedRun, check
 from bottega.app.settings.optimize import OptimizeSettings
@@ -18,7 +19,7 @@ from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments
 from bottega.core.errors import UsageError
 from bottega.core.files import json_text, strict, write
-from bottega.episodes.delivery.cache_index import ignorable
+from bottega.episodes.delivery.alike import alike
 from bottega.episodes.delivery.check import ClaimCheck
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
@@ -101,7 +102,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
                 say(f"compiling {type(model).__name__} beside the search, {form_text(process.form)}")
                 process.start()
         searched = list(search_costliest(list(calls), folder, settings, say, root))
-        parts = _parts(model, calls, searched, folder)
+        parts = _parts(model, inputs, calls, searched, folder)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
         plain = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
         found = [_last(plain.choose(parts))]
@@ -124,7 +125,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         fast = plain.with_parts(whole.best.kept if whole.best else ())
     if whole.best is not None and whole.best.mode is not None:
         fast.compile(mode=whole.best.mode)
-    _write(folder, type(model).__name__, model, whole, [each.text for each in searched])
+    _write(folder, type(model).__name__, whole, [each.text for each in searched])
     return OptimizedModel(fast, folder, whole, tuple(searched))
 
 
@@ -156,17 +157,19 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-def _parts(model: nn.Module, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
-    """Those with a faster form, by the names of all their places."""
+def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
+    """Those with a faster form, by the names of all places of modules like the one that was judged."""
     names: dict[int, list[str]] = {}
     for name, part in model.named_modules(remove_duplicate=False):
         names.setdefault(id(part), []).append(name)
     found = []
     for each in searched:
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
-            places = tuple(name for key in calls.modules[each.call.key] for name in names[key] if name)
+            modules = list(calls.modules[each.call.key].values())
+            same, ignore = alike(modules, call_of_part(model, names[id(modules[0])][0], inputs))
+            places = tuple(name for module in same for name in names[id(module)])
             claim = {name: claim.low for name, claim in each.result.claim.items()}
-            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, claim))
+            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, ignore, claim))
     return found
 
 
@@ -175,12 +178,12 @@ def _last(results: Iterator[FormResult]) -> FormResult:
     return last
 
 
-def _write(folder: Path, title: str, model: nn.Module, whole: WholeModel, searched: list[str]) -> None:
+def _write(folder: Path, title: str, whole: WholeModel, searched: list[str]) -> None:
     write(folder / "report.md", report_of(whole, title, searched))
     write(folder / "whole_model.json", json_text(strict(whole.to_json())))
     if whole.best is not None:
         standing = placed(whole.best.kept).items()
-        put_in = {place: (part.folder, part.entry, ignorable(model.get_submodule(place))) for place, part in standing}
+        put_in = {place: (part.folder, part.entry, part.ignore) for place, part in standing}
         speeds = ", ".join(f"{told(speedup)} over {name}" for name, speedup in whole.speedups.items())
         text = LOADER.format(
             title=title, parts=put_in, file=OPTIMIZED, mode=whole.best.mode, form=form_text(whole.best.form), measured=speeds

@@ -5,7 +5,6 @@ What is found is a run directory as the command's is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from bottega.app.open_model import call_of_part
 from bottega.app.optimize_model import OptimizedModel, optimize_model
 from bottega.app.optimize_run import FinishedRun, check, loaded, search, settings_for
 from bottega.app.terminal import say
@@ -67,7 +67,7 @@ def optimize(
         return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)
     if submodule:
-        original, arguments, options = call_of_part(model, submodule, given.positional, given.keywords)
+        original, (arguments, options) = model.get_submodule(submodule), call_of_part(model, submodule, given)
     subject = task_of_call(original, arguments, options)
     folder = Path(out) if out is not None else next_folder(subject.task.name, Path(), chosen.resume)
     finished = search(subject, folder, chosen)
@@ -83,20 +83,3 @@ def optimize(
 
 def is_whole(model: nn.Module) -> bool:
     return sum(1 for _ in model.modules()) > MOST_PARTS
-
-
-def call_of_part(
-    model: nn.Module, name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]
-) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
-    """A part of a model, and the first call of it in a call of the model."""
-    try:
-        part = model.get_submodule(name)
-    except AttributeError as error:
-        raise UsageError(f"submodule {name!r}: {error}") from None
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-    handle = part.register_forward_pre_hook(lambda _, given, named: calls.append((given, dict(named))), with_kwargs=True)
-    with handle, torch.no_grad():
-        model(*arguments, **options)
-    if not calls:
-        raise UsageError(f"submodule {name!r}: the model does not call it on these inputs")
-    return (part, *calls[0])

@@ -111,8 +111,8 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
         )
     try:
         data = _structure(module)
-        required = {key for key, each in inspect.signature(module.forward).parameters.items() if each.default is each.empty}
-        given = {key: value for key, value in options.items() if value is not None or key in required}
+        defaults = {key: each.default for key, each in inspect.signature(module.forward).parameters.items()}
+        given = {key: value for key, value in options.items() if value is not None or defaults.get(key) is not None}
         positional, keywords = f"[{', '.join(map(_written, arguments))}]", _written(dict(given))
         named = _types(module, data)
         own, imports, roots = source_of(named)

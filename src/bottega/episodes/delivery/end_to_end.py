@@ -23,7 +23,6 @@ from bottega.core.arguments import Arguments
 from bottega.core.files import file_sha256
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery.answer_error import AnswerError
-from bottega.episodes.delivery.cache_index import ignorable
 from bottega.episodes.delivery.result import OPTIMIZED
 from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, placed, told
 from bottega.judge.baselines import COMPILE_MODES
@@ -108,7 +107,7 @@ class EndToEnd:
             there = made.get_submodule(place)
             if id(there) not in fast:  # one module may stand in several places
                 load = getattr(imported(self.folder / part.folder / OPTIMIZED), part.entry)
-                fast[id(there)] = new = load(there, ignore=ignorable(there))
+                fast[id(there)] = new = load(there, ignore=part.ignore)
                 fast[id(new)] = new
             made.set_submodule(place, fast[id(there)])
         return made

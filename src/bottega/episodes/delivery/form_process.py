@@ -171,7 +171,7 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
         say=f"the model is compiled, {form_text(job['form'])}, after {time.monotonic() - begun:.0f} s",
     )
     given = asked.get()
-    parts = [Part(**{**each, "places": tuple(each["places"])}) for each in given["parts"]]
+    parts = [Part.from_json(each) for each in given["parts"]]
     chosen = ([parts[number] for number in given[name]] for name in ("first", "plain"))
     for result in measured.choose(parts, *chosen):
         tell(result=result.to_json())

@@ -22,8 +22,14 @@ class Part:
     folder: str
     """Where its delivered file is, in the run's folder."""
     entry: str = "load"
+    ignore: tuple[str, ...] = ()
+    """Attributes that may differ from the module's that it was made for."""
     claim: dict[str, float] = field(default_factory=dict)
     """The low end of its speedup alone, by baseline."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Part:
+        return cls(**{**data, "places": tuple(data["places"]), "ignore": tuple(data["ignore"])})
 
 
 def placed(parts: Sequence[Part]) -> dict[str, Part]:
@@ -78,9 +84,9 @@ class FormResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FormResult:
         parts = [
-            PartResult(Part(**{**each["part"], "places": tuple(each["part"]["places"])}), _speedup(each["speedup"]), each["kept"], each["reason"])
+            PartResult(Part.from_json(each["part"]), _speedup(each["speedup"]), each["kept"], each["reason"])
             for each in data["parts"]
-        ]  # fmt: skip
+        ]
         speedups = {name: Speedup(**each) for name, each in data["speedups"].items()}
         return cls(**{**data, "parts": tuple(parts), "speedups": speedups, "plain": _speedup(data["plain"])})
 
