@@ -171,6 +171,15 @@ def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path
         read_capture(tmp_path)
 
 
+def test_modules_that_differ_in_a_flag_are_of_two_kinds(tmp_path: Path) -> None:
+    gates = [nn.ReLU(), nn.ReLU(), nn.ReLU()]
+    for number, (gate, decodes) in enumerate(zip(gates, (True, True, False))):
+        gate.number, gate.decodes = number, decodes  # type: ignore[assignment]
+    with bottega.capture(tmp_path / "capture") as calls:
+        nn.Sequential(*gates)(torch.ones(4))
+    assert sorted(call.count for call in calls if call.name == "ReLU") == [1, 2]
+
+
 @torch.no_grad()
 def test_captures_into_one_folder_add_up_also_those_of_one_process_and_of_its_forks(tmp_path: Path) -> None:
     gate = nn.ReLU()  # of oneDNN's operators, as GELU is one, a fork cannot run any once its parent has used threads

@@ -236,7 +236,14 @@ class Capture:
         signature = self._signatures.get(id(module))
         if signature is None:
             own = [f"{name}:{tuple(value.shape)}:{value.dtype}" for name, value in module.state_dict(keep_vars=True).items()]
-            plain = f"{type(module).__module__}.{type(module).__qualname__} {module.training} {module.extra_repr()} {own}"
+            # Words and flags say what sort of layer it is (of an encoder, of a decoder); numbers may only count the layers.
+            sorts = [
+                {name: each for name, each in vars(part).items() if name[:1] != "_" and isinstance(each, bool | str)}
+                for part in module.modules()
+            ]
+            plain = (
+                f"{type(module).__module__}.{type(module).__qualname__} {module.training} {module.extra_repr()} {own} {sorts}"
+            )
             signature = self._signatures[id(module)] = plain
         shapes = shapes_of(arguments, options)
         group = hashlib.sha256(signature.encode()).hexdigest()[:8]

@@ -56,7 +56,7 @@ def _number(parts: Sequence[nn.Module], numbers: Sequence[Any]) -> None:
 
 
 def _answers(module: nn.Module, given: Arguments) -> list[torch.Tensor]:
-    positional, keywords = copy.deepcopy(tuple(given))
+    positional, keywords = copy.deepcopy(given)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         return [tensor.clone() for tensor in tensors_of(module(*positional, **keywords))]
