@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -31,6 +33,7 @@ from bottega.judge.loading import autocast
 from bottega.tasks.capture_calls import Capture, capture, shapes_of
 
 CALLS = 3
+Say = Callable[[str], None]
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
 
 Measured {form}: {measured}.
@@ -93,7 +96,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
     with _as_it_was(model), contextlib.ExitStack() as beside:
         calls = _captured(model, inputs, folder, settings)
         say(calls.report)
-        root = next((key for key, alike in calls.modules.items() if id(model) in alike), "")
+        root = next((key for key, modules in calls.modules.items() if id(model) in modules), "")
         task = calls.calls[root].task if root else ""
         processes = [FormProcess(folder, folder / task, form, settings.device, settings.precision) for form in forms if task]
         for process in processes:
@@ -104,25 +107,15 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         searched = list(search_costliest(list(calls), folder, settings, say, root))
         parts = _parts(model, inputs, calls, searched, folder)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
-        plain = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
-        found = [_last(plain.choose(parts))]
-        until = None if settings.compile_minutes is None else settings.compile_minutes * 60
-        for place, form in enumerate(forms if parts else []):
-            likely = [part for part in parts if part.claim.get(form, 0.0) > 1]
-            if not processes:  # it has something that no other process can be told of
-                found.append(
-                    _last(EndToEnd(model, inputs, folder, form, settings.precision, say).choose(parts, likely, found[0].kept))
-                )
-                continue
-            if settings.device == "cpu":
-                processes[place].start()
-            begun = time.monotonic()
-            share = None if until is None else until / (len(forms) - place)
-            found.append(processes[place].choose(parts, likely, found[0].kept, share, say))
-            processes[place].close()
-            until = None if until is None else until - (time.monotonic() - begun)
+        plain, *rest = (partial(EndToEnd, model, inputs, folder, form, settings.precision, say) for form in (EAGER, *forms))
+        as_it_is = plain()
+        found = [_last(EAGER, as_it_is.choose(parts))]
+        if parts and processes:
+            found += _measured_apart(processes, parts, found[0].kept, settings, say)
+        elif parts:  # the model has something that no other process can be told of
+            found += [_last(form, end().choose(parts, _likely(parts, form), found[0].kept)) for form, end in zip(forms, rest)]
         whole = WholeModel(tuple(found), baselines)
-        fast = plain.with_parts(whole.best.kept if whole.best else ())
+        fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
     if whole.best is not None and whole.best.mode is not None:
         fast.compile(mode=whole.best.mode)
     _write(folder, type(model).__name__, whole, [each.text for each in searched])
@@ -157,6 +150,25 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
+def _measured_apart(
+    processes: Sequence[FormProcess], parts: Sequence[Part], plain: Sequence[Part], settings: OptimizeSettings, say: Say
+) -> Iterator[FormResult]:
+    """One form after the other, each for its share of the time that is left."""
+    minutes = settings.compile_minutes
+    over = math.inf if minutes is None else time.monotonic() + minutes * 60
+    for number, process in enumerate(processes):
+        if settings.device == "cpu":
+            process.start()
+        share = None if minutes is None else (over - time.monotonic()) / (len(processes) - number)
+        yield process.choose(parts, _likely(parts, process.form), plain, share, say)
+        process.close()
+
+
+def _likely(parts: Sequence[Part], form: str) -> list[Part]:
+    """Those that alone surely beat what this form is to beat."""
+    return [part for part in parts if part.claim.get(form, 0.0) > 1]
+
+
 def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
     """Those with a faster form, by the names of all places of modules like the one that was judged."""
     names: dict[int, list[str]] = {}
@@ -173,8 +185,15 @@ def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[S
     return found
 
 
-def _last(results: Iterator[FormResult]) -> FormResult:
-    *_, last = results
+def _last(form: str, results: Iterator[FormResult]) -> FormResult:
+    """What was known before an error, with a word on it: what was found stays."""
+    last = FormResult(form)
+    try:
+        for each in results:
+            last = each
+    except Exception as error:  # of the user's model, or of torch's compiler
+        first = next(iter(str(error).splitlines()), "")
+        return replace(last, missing=f"{'' if last.times_ms else 'not measured: '}{type(error).__name__}: {first}")
     return last
 
 

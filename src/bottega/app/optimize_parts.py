@@ -31,6 +31,8 @@ class Searched:
     result: Result | None
     folder: Path
     error: str = ""
+    interrupted: bool = False
+    """Then no further search begins."""
 
     @property
     def text(self) -> str:
@@ -113,6 +115,8 @@ def search_costliest(
             found.add(call.key)
             worth = [other for other in worth if not _inside(other, found, calls)]
         yield searched
+        if searched.interrupted:
+            break
     in_time = worth[: settings.modules - tried]
     for call in worth:
         more = (
@@ -135,9 +139,12 @@ def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, minu
     own = settings.model_copy(update={"minutes": minutes, "resume": (place / "events.jsonl").exists()})
     try:
         opened = open_module(str(source / call.task), Wanted())
-        return Searched(call, search(ModuleTask(opened.original, opened.task, call.name), place, own).result, place)
+        finished = search(ModuleTask(opened.original, opened.task, call.name), place, own)
+        return Searched(call, finished.result, place, interrupted=finished.interrupted)
     except BottegaError as error:
         return Searched(call, None, place, str(error))
+    except KeyboardInterrupt:
+        return Searched(call, None, place, "interrupted before there was anything to report", interrupted=True)
 
 
 def _place(folder: Path, call: CapturedCall) -> Path:

@@ -67,7 +67,8 @@ def optimize(
         return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)
     if submodule:
-        original, (arguments, options) = model.get_submodule(submodule), call_of_part(model, submodule, given)
+        arguments, options = call_of_part(model, submodule, given)
+        original = model.get_submodule(submodule)
     subject = task_of_call(original, arguments, options)
     folder = Path(out) if out is not None else next_folder(subject.task.name, Path(), chosen.resume)
     finished = search(subject, folder, chosen)

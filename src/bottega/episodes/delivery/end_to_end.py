@@ -85,7 +85,7 @@ class EndToEnd:
             better = speedup.low > 1 and not wrong
             brings = None if len(step) > 1 else _inverse(speedup) if leaves else speedup
             kept = better != leaves
-            reason = "" if kept else wrong or NO_HELP
+            reason = "" if kept else wrong or NO_HELP + _not_run(tried, step)
             told_of |= {part.folder: PartResult(part, brings, kept, reason) for part in step}
             names = " and ".join(f"{part.label} in {len(part.places)} places" for part in step)
             self.say(
@@ -174,6 +174,18 @@ def imported(path: Path) -> Any:
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return sys.modules[name]
+
+
+def _not_run(model: nn.Module, parts: Sequence[Part]) -> str:
+    """Why the originals ran in all places of these parts, if they did."""
+    places = {place for part in parts for place in part.places}
+    there = [each for name, each in model.named_modules() if name.removeprefix("_orig_mod.") in places]
+    reasons = dict.fromkeys(reason for each in there for reason in getattr(each, "fallbacks", ()))
+    return f"; the original runs there: {', '.join(reasons)}" if reasons and not any(map(_calls, there)) else ""
+
+
+def _calls(module: nn.Module) -> int:
+    return int(getattr(module, "calls", 0))
 
 
 def _inverse(speedup: Speedup) -> Speedup:
