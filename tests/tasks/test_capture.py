@@ -103,6 +103,22 @@ def test_a_call_is_written_down_with_its_shapes_types_strides_and_masks(
     assert made(*given.positional, **given.keywords).shape == (6, 8)
 
 
+def test_slices_and_expanded_tensors_lie_as_they_lay() -> None:
+    given = [
+        torch.randn(4, 8, 6)[:, :3],
+        torch.randn(1, 5).expand(4, 5),
+        torch.tensor([[True], [False]]).expand(2, 9),
+        torch.ones(0, 2),
+    ]
+    made = import_source(task_of_call(nn.Identity(), tuple(given), {}).task.source, "task").get_inputs()[0]
+    assert [(each.shape, each.stride()) for each in made] == [(each.shape, each.stride()) for each in given]
+    assert torch.equal(made[2], given[2])
+    (windows,) = import_source(
+        task_of_call(nn.Identity(), (torch.randn(9).unfold(0, 4, 1),), {}).task.source, "task"
+    ).get_inputs()[0]
+    assert windows.is_contiguous() and windows.shape == (6, 4)
+
+
 def test_what_cannot_be_written_down_says_why() -> None:
     with pytest.raises(TaskError, match="an argument of type PosixPath"):
         task_of_call(nn.Identity(), (Path(),), {})

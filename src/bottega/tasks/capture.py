@@ -55,14 +55,16 @@ def unpacked(text):
 
 def tensor_of(dtype, shape, stride, content):
     """A tensor as it was, or drawn with the mean and spread that it had."""
-    made = torch.empty_strided(shape, stride, dtype=getattr(torch, dtype))
+    held = [1 if size and not step else size for size, step in zip(shape, stride)]  # the rest is expanded
+    made = torch.empty_strided(held, stride, dtype=getattr(torch, dtype))
     if isinstance(content, str):
         values = torch.frombuffer(bytearray(unpacked(content)), dtype=made.dtype).view(shape)
-        return made.copy_(values)
-    low, high = content
-    if made.is_floating_point() or made.is_complex():
-        return made.copy_(low + high * torch.randn(shape))
-    return made.copy_(torch.randint(int(low), int(high) + 1, shape))
+        made.copy_(values[tuple(map(slice, held))])
+    elif made.is_floating_point() or made.is_complex():
+        made.copy_(content[0] + content[1] * torch.randn(held))
+    else:
+        made.copy_(torch.randint(int(content[0]), int(content[1]) + 1, held))
+    return made if held == list(shape) else made.expand(shape)
 
 
 OWN = {{{classes}}}
@@ -183,7 +185,7 @@ def _facts(tensor: torch.Tensor, weight: bool, buffer: bool = False) -> tuple[st
     """Data type, shape, strides, and the contents: compressed, or mean and spread, or the range of integers."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         raise TaskError(f"a tensor without plain memory ({tensor.layout}, {tensor.device})")
-    stride = tensor.stride() if _fills(tensor) else torch.empty(tensor.shape, device="meta").stride()
+    stride = torch.empty(tensor.shape, device="meta").stride() if _overlaps(tensor) else tensor.stride()
     shown = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(stride))
     values = tensor.detach()
     exact = not weight and (_few_values(values) or _in_order(values) or (buffer and values.numel() <= SMALL))
@@ -202,9 +204,15 @@ def _facts(tensor: torch.Tensor, weight: bool, buffer: bool = False) -> tuple[st
     return (*shown, (mean, float(finite.std()) if finite.numel() > 1 else 0.0))
 
 
-def _fills(tensor: torch.Tensor) -> bool:
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
-    return extent == tensor.numel()
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements share memory in another way than by being expanded."""
+    extent = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if stride and size > 1:
+            if stride < extent:
+                return True
+            extent = stride * (size - 1) + extent
+    return False
 
 
 def _in_order(values: torch.Tensor) -> bool:
