@@ -25,6 +25,8 @@ from bottega.core.arguments import Arguments
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import answer_error, end_to_end
+from bottega.judge.loading import import_source
+from bottega.tasks.capture import task_of_call
 from bottega.tasks.capture_calls import CapturedCall
 from bottega.tasks.module import Wanted
 
@@ -209,6 +211,15 @@ def test_a_model_of_a_folder_is_called_with_what_it_has_places_for(tmp_path: Pat
         assert next(iter(inputs.keywords.values())).shape == first
         answer = model(**inputs.keywords)
         assert answer[0].isfinite().all() and getattr(answer, "past_key_values", None) is None
+
+
+def test_parts_of_a_files_model_are_tasks_of_their_own(tmp_path: Path) -> None:
+    lines = ["import torch", "from torch import nn", "class Part(nn.Module):", "    def forward(self, x): return x + 1", "class Net(nn.Module):",
+             "    def __init__(self): super().__init__(); self.part = Part()", "    def forward(self, x): return self.part(x)"]  # fmt: skip
+    (tmp_path / "net.py").write_text("\n".join(lines))
+    model, inputs = open_model(str(tmp_path / "net.py"), Wanted("Net", "torch.zeros(3)"), "cpu")
+    task = import_source(task_of_call(model.part, inputs.positional, {}).task.source, "task", str(tmp_path))
+    assert torch.equal(task.Model()(torch.zeros(3)), torch.ones(3)) and model(*inputs.positional).sum() == 3
 
 
 def test_a_call_that_fails_is_told_in_words(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from bottega.tasks.module import Wanted, open_module
 TOKENS = 128
 """Of a text that a model is called with where nobody says how."""
 HUGGING_FACE = "hf:"
+FILE = "model_of_a_file"
+"""The module's name, which tasks of its parts carry along: a task itself is `task` where it is judged."""
 
 
 def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
@@ -29,7 +31,7 @@ def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, 
         return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
     folder = tempfile.mkdtemp(prefix="bottega-model-")  # its classes are read from there as long as they are in use
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    task = import_source(open_module(reference, wanted).task.source, "task", folder)
+    task = import_source(open_module(reference, wanted).task.source, FILE, folder)
     initial = read_arguments(task.get_init_inputs(), task.Model)
     model = task.Model(*initial.positional, **initial.keywords).to(device)
     given = read_arguments(task.get_inputs(), model.forward)

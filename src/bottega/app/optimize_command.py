@@ -57,7 +57,8 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         bottega optimize model.py --class Block --inputs "torch.randn(8, 512)" server=https://judge.example.org --device cuda
 
     Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
-    are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
+    are put in. The report has the end-to-end time of the model as it is and inside of torch.compile, against eager and the named baselines, and
+    what each module contributed. Baselines begin to compile with the search (on a GPU), and have `compile_minutes` after it.
 
     Drafts come first: the rule-based compiler traces the module and writes kernels without a model and without tokens. They are checked like
     every kernel, timed as code that is trusted, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and
