@@ -155,6 +155,13 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.
     assert [each.error.partition(" (")[0] for each in found] == ["too slow", "not searched", "not searched", "not searched"]
     assert "minutes=4 would take it in" in found[1].text and "modules=6 would" in found[3].text
 
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bottega.app.optimize_parts.search", interrupted)
+    found = list(search_costliest(calls, tmp_path, OptimizeSettings(), lambda text: None))
+    assert "interrupted" in found[0].text and all("not searched" in each.text for each in found[1:])
+
 
 def test_times_are_taken_turn_about_and_give_an_interval() -> None:
     one, two = nn.Identity(), nn.Identity()

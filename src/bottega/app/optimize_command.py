@@ -90,7 +90,11 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         )
     settings.prices(settings.backbone)
     wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function, settings.dtype)
-    several = _several(given, wanted)
+    try:
+        several = _several(given, wanted)
+    except KeyboardInterrupt:
+        say("bottega: interrupted; what was searched is in modules/ of the run's folder", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     if several is not None:
         raise typer.Exit(several)
     subject = open_module(given.words[0], wanted, size="cpu" if settings.device == "cpu" else "gpu")

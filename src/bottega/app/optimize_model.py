@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,7 +32,6 @@ from bottega.judge.loading import autocast
 from bottega.tasks.capture_calls import Capture, capture, shapes_of
 
 CALLS = 3
-Say = Callable[[str], None]
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
 
 Measured {form}: {measured}.
@@ -107,18 +105,14 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         searched = list(search_costliest(list(calls), folder, settings, say, root))
         parts = _parts(model, inputs, calls, searched, folder)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
-        plain, *rest = (partial(EndToEnd, model, inputs, folder, form, settings.precision, say) for form in (EAGER, *forms))
-        as_it_is = plain()
-        found = [_last(EAGER, as_it_is.choose(parts))]
-        if parts and processes:
-            found += _measured_apart(processes, parts, found[0].kept, settings, say)
-        elif parts:  # the model has something that no other process can be told of
-            found += [_last(form, end().choose(parts, _likely(parts, form), found[0].kept)) for form, end in zip(forms, rest)]
-        whole = WholeModel(tuple(found), baselines)
+        as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
+        whole = WholeModel((), baselines)
+        for result in _results(as_it_is, forms, parts, processes, settings):
+            whole = WholeModel((*whole.forms, result), baselines)
+            _write(folder, type(model).__name__, whole, [each.text for each in searched])  # whatever ends the next one
         fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
     if whole.best is not None and whole.best.mode is not None:
         fast.compile(mode=whole.best.mode)
-    _write(folder, type(model).__name__, whole, [each.text for each in searched])
     return OptimizedModel(fast, folder, whole, tuple(searched))
 
 
@@ -150,23 +144,29 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-def _measured_apart(
-    processes: Sequence[FormProcess], parts: Sequence[Part], plain: Sequence[Part], settings: OptimizeSettings, say: Say
+def _results(
+    as_it_is: EndToEnd,
+    forms: Sequence[str],
+    parts: Sequence[Part],
+    processes: Sequence[FormProcess],
+    settings: OptimizeSettings,
 ) -> Iterator[FormResult]:
-    """One form after the other, each for its share of the time that is left."""
+    """The model as it is, then one compiled form after the other, each for its share of the time that is left."""
+    plain = _last(EAGER, as_it_is.choose(parts))
+    yield plain
     minutes = settings.compile_minutes
     over = math.inf if minutes is None else time.monotonic() + minutes * 60
-    for number, process in enumerate(processes):
+    for number, form in enumerate(forms if parts else ()):
+        likely = [part for part in parts if part.claim.get(form, 0.0) > 1]  # alone, they surely beat what this form is to beat
+        if not processes:  # the model has something that no other process can be told of
+            yield _last(form, replace(as_it_is, form=form).choose(parts, likely, plain.kept))
+            continue
+        process = processes[number]
         if settings.device == "cpu":
             process.start()
-        share = None if minutes is None else (over - time.monotonic()) / (len(processes) - number)
-        yield process.choose(parts, _likely(parts, process.form), plain, share, say)
+        share = None if minutes is None else (over - time.monotonic()) / (len(forms) - number)
+        yield process.choose(parts, likely, plain.kept, share, as_it_is.say)
         process.close()
-
-
-def _likely(parts: Sequence[Part], form: str) -> list[Part]:
-    """Those that alone surely beat what this form is to beat."""
-    return [part for part in parts if part.claim.get(form, 0.0) > 1]
 
 
 def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
@@ -208,3 +208,5 @@ def _write(folder: Path, title: str, whole: WholeModel, searched: list[str]) -> 
             title=title, parts=put_in, file=OPTIMIZED, mode=whole.best.mode, form=form_text(whole.best.form), measured=speeds
         )
         write(folder / "optimized_model.py", text)
+    else:
+        (folder / "optimized_model.py").unlink(missing_ok=True)
