@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -68,15 +69,20 @@ def program(folder: Path) -> Path:
 
 class Needing(nn.Module):
     def forward(
-        self, x: torch.Tensor, mask: torch.Tensor | None, more: torch.Tensor | None = None, twice: bool | None = False
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None,
+        more: torch.Tensor | None = None,
+        twice: bool | None = False,
+        **rest: Any,
     ) -> torch.Tensor:
         return x if mask is None else x + mask
 
 
 def test_none_is_written_down_where_it_is_not_the_default() -> None:
-    given = {"mask": None, "more": None, "twice": None}
+    given = {"mask": None, "more": None, "twice": None, "other": None}
     made = import_source(task_of_call(Needing(), (torch.ones(3),), given).task.source, "task")
-    assert made.get_inputs()[1] == {"mask": None, "twice": None}
+    assert made.get_inputs()[1] == {"mask": None, "twice": None, "other": None}
 
 
 @torch.no_grad()
