@@ -205,7 +205,7 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
 
 
 def test_a_model_of_a_folder_is_called_with_what_it_has_places_for(tmp_path: Path) -> None:
-    from transformers import BertConfig, T5Config, ViTConfig
+    from transformers import BertConfig, T5Config, ViTConfig, WhisperConfig
 
     short = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 50}
     small = {key: value for key, value in short.items() if key != "vocab_size"}
@@ -213,7 +213,13 @@ def test_a_model_of_a_folder_is_called_with_what_it_has_places_for(tmp_path: Pat
     BertConfig(**short, max_position_embeddings=40, architectures=["BertModel"]).save_pretrained(tmp_path / "bert")
     T5Config(**both, architectures=["T5ForConditionalGeneration"]).save_pretrained(tmp_path / "t5")
     ViTConfig(**small, image_size=[32, 48], architectures=["ViTModel"]).save_pretrained(tmp_path / "vit")
-    for name, first in {"bert": (1, 40), "t5": (1, 128), "vit": (1, 3, 32, 48)}.items():
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    places = {"num_mel_bins": 8, "max_source_positions": 20, "max_target_positions": 16, "vocab_size": 60, "pad_token_id": 0}
+    layers = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1}
+    WhisperConfig(**heads, **places, **layers, architectures=["WhisperForConditionalGeneration"]).save_pretrained(
+        tmp_path / "whisper"
+    )
+    for name, first in {"bert": (1, 40), "t5": (1, 128), "vit": (1, 3, 32, 48), "whisper": (1, 8, 40)}.items():
         model, inputs = open_model(f"hf:{tmp_path / name}", Wanted(), "cpu")
         assert next(iter(inputs.keywords.values())).shape == first
         answer = model(**inputs.keywords)
