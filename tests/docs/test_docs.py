@@ -30,7 +30,7 @@ FILE = re.compile(r"(?:[\w.-]+/)+[\w.-]*\.(?:py|toml|md|jsonl|yml)|(?:[a-z_]+/)+
 PLACES = (ROOT, ROOT / "src/bottega")
 IMAGINED = ("path", "mine", "kernels", "TASK")
 """Folders of a reader, in examples."""
-MADE = ("optimized.py", "optimized_model.py", "original.py", "faster_than_eager.py", "plain.py")
+MADE = ("optimized.py", "original.py", "faster_than_eager.py", "plain.py")
 """Files that commands write."""
 OF_BENCHMARKS = ("--rounds", "--workers")
 """Flags of scripts in benchmarks/ whose names stand before them."""

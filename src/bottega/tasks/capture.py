@@ -114,7 +114,11 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
     try:
         data = _structure(module)
         defaults = {key: each.default for key, each in inspect.signature(module.forward).parameters.items()}
-        given = {key: value for key, value in options.items() if value is not None or key not in defaults or defaults[key] is not None}
+        given = {
+            key: value
+            for key, value in options.items()
+            if value is not None or key not in defaults or defaults[key] is not None
+        }
         positional, keywords = f"[{', '.join(map(_written, arguments))}]", _written(dict(given))
         named = _types(module, data)
         own, imports, roots = source_of(named)
