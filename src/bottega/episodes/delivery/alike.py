@@ -57,6 +57,7 @@ def _number(parts: Sequence[nn.Module], numbers: Sequence[Any]) -> None:
 
 def _answers(module: nn.Module, given: Arguments) -> list[torch.Tensor]:
     positional, keywords = copy.deepcopy(given)
-    with torch.no_grad(), torch.random.fork_rng():
+    devices = {tensor.device.index for tensor in module.parameters() if tensor.is_cuda}
+    with torch.no_grad(), torch.random.fork_rng(devices=sorted(devices)):
         torch.manual_seed(0)
         return [tensor.clone() for tensor in tensors_of(module(*positional, **keywords))]

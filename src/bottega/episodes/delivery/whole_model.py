@@ -160,7 +160,7 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
     best, names = whole.best, whole.measured
     lines = [f"# {title}, end to end", ""]
     if best is not None:
-        lines += [f"Handed over: the model with its faster parts, {form_text(best.form)}.", ""]
+        lines += [f"Handed over: the model with its faster parts, {form_text(best.form)}. It surely beats {whole.rival}.", ""]
     elif whole.against(EAGER):
         lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
     else:
