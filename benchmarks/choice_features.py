@@ -16,16 +16,15 @@ from choice_sweep import Row
 from torch import Tensor
 
 FEATURES = "features"
-WORDS, NUMBERS, WIDTH, TRIED = 160, 48, 64, 8
+WORDS, NUMBERS, WIDTH = 160, 48, 64
 _NUMBER = re.compile(r"([a-z_]+)[ =](2\^)?\(?(\d[\d, ]*)|([\d.]+)x\b", re.I)
 _WORD = re.compile(r"[a-z_]+\w*", re.I)
 
 
 class FeatureChooser(Chooser):
-    def __init__(self, device: str, remembers: bool = False) -> None:
-        """`remembers`: it also reads what a row's earlier turns `tried`."""
-        self.device, self.remembers = device, remembers
-        width = 2 * (WORDS + 2 * NUMBERS) + TRIED * remembers
+    def __init__(self, device: str) -> None:
+        self.device = device
+        width = 2 * (WORDS + 2 * NUMBERS)
         self.model = torch.nn.Sequential(
             torch.nn.Linear(width, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()
         ).to(device)
@@ -44,13 +43,7 @@ class FeatureChooser(Chooser):
     def _features(self, row: Row) -> Tensor:
         if "features" not in row:
             prompt = features(row["prompt"])
-            row["features"] = torch.tensor(
-                [
-                    prompt + features(option) + (tried_features(option, row["tried"]) if self.remembers else [])
-                    for option in row["options"]
-                ],
-                device=self.device,
-            )
+            row["features"] = torch.tensor([prompt + features(option) for option in row["options"]], device=self.device)
         return row["features"]  # type: ignore[no-any-return]
 
 
@@ -68,30 +61,6 @@ def features(text: str) -> list[float]:
             values[slot] = 5 * math.log(max(float(number), 0.01)) if factor else _log(float(number), bool(power)) / 4 - 1
         factors += bool(factor)
     return [*words, *known, *values]
-
-
-def tried_features(option: str, tried: Sequence[tuple[str, float | None]]) -> list[float]:
-    """How many were tried, what they gained at most, the same of those at the option's place, and of the one most like it."""
-    if not tried:
-        return [0.0] * TRIED
-    gains = [10 * (gain or 0.0) for _, gain in tried]
-    own = [gain for (text, _), gain in zip(tried, gains) if text.split(":")[0] == option.split(":", 1)[0]]
-    alike, nearest = max((_alike(option, text), gain) for (text, _), gain in zip(tried, gains))
-    return [
-        len(tried) / 4,
-        max(gains),
-        len(own) / 4,
-        max(own, default=0.0),
-        min(own, default=0.0),
-        alike,
-        nearest,
-        alike * nearest,
-    ]
-
-
-def _alike(one: str, other: str) -> float:
-    words, others = (set(re.split(r"[ ,:=()]+", text)) for text in (one, other))
-    return len(words & others) / len(words | others)
 
 
 def _log(number: float, power: bool) -> float:

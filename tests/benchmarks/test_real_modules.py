@@ -25,6 +25,7 @@ def test_there_are_enough_layers_and_each_is_a_task_in_all_sizes() -> None:
         assert layer.sizes("laptop").keys() == layer.full.keys()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["llama_rotary", "bert_output"])
 def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
     pytest.importorskip("transformers")
@@ -107,6 +108,7 @@ def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path
     assert len(judge.asked) == 5  # no time left
 
 
+@pytest.mark.rotates
 def test_a_layer_is_searched_once_and_its_best_kernel_is_judged_in_full(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
