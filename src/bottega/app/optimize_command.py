@@ -12,7 +12,6 @@ import typer
 
 from bottega.app.configured import Given, configured
 from bottega.app.interrupts import INTERRUPTED
-from bottega.app.optimize_run import search, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.errors import UsageError
@@ -83,6 +82,8 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     Exit code 0: a kernel that surely beats the first baseline was found. 3: none was found, and the report says what was tried. 2: wrong usage,
     an unusable module, or neither a draft nor an answer from the model. 130: interrupted before there was anything to report.
     """
+    from bottega.app.optimize_run import search
+
     settings = given.settings
     if len(given.words) != 1:
         raise UsageError(
@@ -118,6 +119,7 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
     from bottega.app.open_model import HUGGING_FACE, open_model
     from bottega.app.optimize_model import optimize_model
     from bottega.app.optimize_parts import optimize_capture
+    from bottega.app.optimize_run import settings_for
 
     word, settings = given.words[0], given.settings
     captured = any(Path(word).glob("calls-*.jsonl")) if Path(word).is_dir() else False

