@@ -90,10 +90,12 @@ def judge_command(
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
     checks = tuple(word.removeprefix("check=") for word in more or () if word.startswith("check="))
-    others = {word for word in more or () if not word.startswith("check=")}
-    if unknown := sorted(others - {f"{name}={value}" for name in SWITCHES for value in ("true", "false")}):
+    others = [word for word in more or () if not word.startswith("check=")]
+    known = {f"{name}={value}": (name, value == "true") for name in SWITCHES for value in ("true", "false")}
+    if unknown := sorted(set(others) - known.keys()):
         raise UsageError(f"{unknown[0]!r}: after the candidate only check=NAME, profile=true and own_code=true may follow")
-    profile, own_code = (f"{name}=true" in others for name in SWITCHES)
+    switched = dict(known[word] for word in others)  # the last word counts, as with flags
+    profile, own_code = (switched.get(name, False) for name in SWITCHES)
     wanted = read_candidate(candidate)
     options: dict[str, Any] = {
         "baselines": baselines,
