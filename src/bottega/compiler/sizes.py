@@ -42,7 +42,7 @@ def resolved(plan: KernelPlan) -> KernelPlan:
     existing = {name for name, buffer in plan.buffers.items() if buffer.kind != "result"}
     kernels: list[Kernel] = []
     for kernel in plan.kernels:
-        kernels.append(_resolve(kernel, plan.buffers, existing))
+        kernels.append(_Resolver(plan.buffers, existing).of(kernel))
         existing |= set(made(kernel))
     everything = existing | set(plan.buffers)
     changed = tuple((name, _text(text, plan.buffers, everything)) for name, text in plan.changed)
@@ -58,16 +58,29 @@ def _text(text: str, buffers: dict[str, Buffer], existing: set[str]) -> str:
     return _MARK.sub(resolve, text)
 
 
-def _resolve(item: PlanItem, buffers: dict[str, Buffer], existing: set[str]) -> PlanItem:
-    """Any object of a plan with the marks in its texts resolved."""
-    made: Any = item
-    if isinstance(item, str):
-        made = _text(item, buffers, existing) if "⟦" in item else item
-    elif isinstance(item, tuple):
-        made = tuple(_resolve(each, buffers, existing) for each in item)
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
-        changed = {field.name: _resolve(getattr(item, field.name), buffers, existing) for field in dataclasses.fields(item)}
+class _Resolver:
+    """Of one kernel: what it holds in several places is looked at once, else an expression that uses its parts twice takes for ever."""
+
+    def __init__(self, buffers: dict[str, Buffer], existing: set[str]) -> None:
+        self._buffers, self._existing = buffers, existing
+        self._done: dict[int, Any] = {}
+
+    def of(self, item: PlanItem) -> PlanItem:
+        """Any object of a plan with the marks in its texts resolved; itself where there are none."""
+        if isinstance(item, str):
+            return _text(item, self._buffers, self._existing) if "⟦" in item else item  # type: ignore[return-value]
+        if isinstance(item, type) or not (isinstance(item, tuple) or dataclasses.is_dataclass(item)):
+            return item
+        if id(item) not in self._done:
+            self._done[id(item)] = self._made(item)
+        return self._done[id(item)]  # type: ignore[no-any-return]
+
+    def _made(self, item: Any) -> Any:
+        if isinstance(item, tuple):
+            items = tuple(self.of(each) for each in item)
+            return item if all(one is other for one, other in zip(items, item)) else items
+        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+        changed = {name: self.of(value) for name, value in fields.items()}
         if isinstance(item, Constant) and not re.search("[a-z]", changed["text"]):
             changed["text"] = ""  # of nothing that exists: the number itself
-        made = dataclasses.replace(item, **changed)  # type: ignore[type-var]
-    return made  # type: ignore[no-any-return]
+        return item if all(changed[name] is fields[name] for name in fields) else dataclasses.replace(item, **changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.prelude import VECTORS
@@ -80,8 +80,8 @@ class CppEmitter:
 
     # ---------------------------------------------------------------- types
 
-    def kind(self, node: Expression) -> str:
-        """What the value of a node is computed in."""
+    def kind(self, node: Expression, told: dict[Expression, str] | None = None) -> str:
+        """What the value of a node is computed in. `told`: of the parts that were looked at on the way."""
         if node in self.known:
             return self.known[node][1]
         if isinstance(node, Load | Gather):
@@ -98,17 +98,22 @@ class CppEmitter:
             return compute_type(node.dtype)
         if node.function in TRUTHS:
             return "bool"
+        told = {} if told is None else told
+        if node not in told:
+            told[node] = self._of_arguments(node, told)
+        return told[node]
+
+    def _of_arguments(self, node: Apply, told: dict[Expression, str]) -> str:
         if node.function == "where":
-            return self._joint(node.arguments[1:])
-        joint = self._joint(node.arguments)
+            return self._joint(node.arguments[1:], told)
+        joint = self._joint(node.arguments, told)
         if node.function in _KEEP_TYPE or (node.function == "pow" and joint == "int64_t") or node.function in _ROUNDING:
             return promoted(joint, "int64_t")
         return floating(joint)
 
-    def _joint(self, nodes: Iterable[Expression]) -> str:
-        nodes = tuple(nodes)
-        kinds = [self.kind(node) for node in nodes if not isinstance(node, Constant)]
-        loose = [self.kind(node) for node in nodes if isinstance(node, Constant)]
+    def _joint(self, nodes: Sequence[Expression], told: dict[Expression, str]) -> str:
+        kinds = [self.kind(node, told) for node in nodes if not isinstance(node, Constant)]
+        loose = [self.kind(node, told) for node in nodes if isinstance(node, Constant)]
         if not kinds:
             return promoted(*loose)
         joint = promoted(*kinds)
@@ -299,7 +304,7 @@ class CppEmitter:
         if node.function in ("and", "or"):
             kind = "bool"
         elif node.function in TRUTHS:
-            kind = self._joint(node.arguments)
+            kind = self._joint(node.arguments, {})
         else:
             kind = self.kind(node)
         first, second = self._at(left, kind), self._at(right, kind)

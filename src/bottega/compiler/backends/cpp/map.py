@@ -171,10 +171,12 @@ def invariants(
 ) -> list[str]:
     """Locals for what does not change along the inner axes: it is computed before that loop. Names in `changing` do."""
     lines: list[str] = []
+    seen: set[Expression] = set()
 
     def visit(node: Expression) -> None:
-        if node in emitter.known or isinstance(node, Constant | Name | Index):
+        if node in seen or node in emitter.known or isinstance(node, Constant | Name | Index):
             return
+        seen.add(node)
         if fixed(node, inner, changing) and not isinstance(node, Cast):
             kind, text = emitter.kind(node), emitter.text(node)
             name = emitter.function.fresh(*_wishes(emitter, node))

@@ -149,8 +149,8 @@ class ExpressionEmitter(ABC):
         value = rounded_as_printed(node.value)
         return number(value), ATOM if value is True or value is False or value >= 0 else UNARY
 
-    def kind(self, node: Expression) -> str:
-        """float, int or bool."""
+    def kind(self, node: Expression, told: dict[Expression, str] | None = None) -> str:
+        """float, int or bool. `told`: of the parts that were looked at on the way."""
         if isinstance(node, Load | Gather):
             return kind_of(node.dtype)
         if isinstance(node, Constant):
@@ -163,8 +163,13 @@ class ExpressionEmitter(ABC):
             return kind_of(node.dtype)
         if node.function in TRUTHS:
             return "bool"
-        inside = [self.kind(argument) for argument in (node.arguments[1:] if node.function == "where" else node.arguments)]
-        return "float" if node.function in FLOATING else most(inside)
+        if node.function in FLOATING:
+            return "float"
+        told = {} if told is None else told
+        if node not in told:
+            arguments = node.arguments[1:] if node.function == "where" else node.arguments
+            told[node] = most([self.kind(argument, told) for argument in arguments])
+        return told[node]
 
     def cast(self, node: Cast, uses: Counter[Expression]) -> tuple[str, int]:
         inner, level = self.text(node.argument, uses)
