@@ -84,6 +84,25 @@ class Apply:
             object.__setattr__(self, "_hash", found := hash((self.function, self.arguments)))
         return found
 
+    def __eq__(self, other: object) -> bool:
+        """Two that were found alike stand for one from then on: else their parts are compared again along each path."""
+        if self is other:
+            return True
+        if not isinstance(other, Apply) or hash(self) != hash(other):
+            return False
+        first, second = self._first(), other._first()
+        if first is not second:
+            if (first.function, first.arguments) != (second.function, second.arguments):
+                return False
+            object.__setattr__(second, "_same", first)
+        return True
+
+    def _first(self) -> Apply:
+        found: Apply = self
+        while (next_one := found.__dict__.get("_same")) is not None:
+            found = next_one
+        return found
+
 
 @dataclass(frozen=True)
 class Cast:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from bottega.compiler.build_step import Refusal
@@ -28,6 +29,8 @@ from bottega.compiler.traced_graph import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 HALVES = ("float16", "bfloat16")
+WHOLE = frozenset(("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "remainder", "floor_divide"))
+"""What gives whole numbers of whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -241,28 +244,23 @@ class LoweringScope:
 
 def _is_of(body: Expression, dtype: str) -> bool:
     """Whether a body gives this whole type anyway. Kernels compute with whole numbers of 64 bits."""
-    if isinstance(body, Apply) and body.function in TRUTHS:
-        return dtype == "bool"
-    if isinstance(body, Apply) and body.function == "where":
-        return all(_is_of(arm, dtype) for arm in body.arguments[1:])
-    if isinstance(body, Constant):
-        return isinstance(body.value, bool) if dtype == "bool" else isinstance(body.value, int)
-    if isinstance(body, Load | Gather | Cast):
-        return body.dtype == dtype
-    if dtype != "int64":
-        return False
-    whole = isinstance(body, Apply) and body.function in (
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "abs",
-        "maximum",
-        "minimum",
-        "remainder",
-        "floor_divide",
-    )
-    return isinstance(body, Index) or (whole and all(_is_of(each, dtype) for each in children(body)))
+
+    @cache
+    def given(node: Expression) -> bool:
+        if isinstance(node, Apply) and node.function in TRUTHS:
+            return dtype == "bool"
+        if isinstance(node, Apply) and node.function == "where":
+            return all(map(given, node.arguments[1:]))
+        if isinstance(node, Constant):
+            return isinstance(node.value, bool) if dtype == "bool" else isinstance(node.value, int)
+        if isinstance(node, Load | Gather | Cast):
+            return node.dtype == dtype
+        if dtype != "int64":
+            return False
+        whole = isinstance(node, Apply) and node.function in WHOLE
+        return isinstance(node, Index) or (whole and all(map(given, children(node))))
+
+    return given(body)
 
 
 def squeezed_shape(shape: Shape) -> Shape:

@@ -160,10 +160,12 @@ class _Tile:
     def derived(self, bodies: list[Expression]) -> list[str]:
         """What follows from the reductions alone is computed once for each column of the tile."""
         lines: list[str] = []
+        seen: set[Expression] = set()
 
         def visit(node: Expression) -> None:
-            if node in self.emitter.known:
+            if node in seen or node in self.emitter.known:
                 return
+            seen.add(node)
             named = any(isinstance(part, Name) and part.name in reductions for part in walk(node))
             if isinstance(node, Apply) and named and fixed(node, self.space.reduced):
                 kind, text = self.emitter.kind(node), self.emitter.text(node)

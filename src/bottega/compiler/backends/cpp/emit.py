@@ -46,18 +46,21 @@ def _always_there(body: Expression) -> Iterator[Load]:
     are a branch for each. Where the choice is by place, the element need not exist."""
     for node in walk(body):
         if isinstance(node, Apply) and node.function == "where" and not _by_place(node):
-            yield from (load for arm in node.arguments[1:] for load in _loaded(arm))
+            yield from (load for arm in node.arguments[1:] for load in _loaded(arm, set()))
 
 
 def _by_place(choice: Apply) -> bool:
     return any(isinstance(node, Index) for node in walk(choice.arguments[0]))
 
 
-def _loaded(node: Expression) -> Iterator[Load]:
+def _loaded(node: Expression, seen: set[Expression]) -> Iterator[Load]:
+    if node in seen:
+        return
+    seen.add(node)
     if isinstance(node, Load):
         yield node
     elif not isinstance(node, Gather) and not (isinstance(node, Apply) and node.function == "where" and _by_place(node)):
-        yield from (load for child in children(node) for load in _loaded(child))
+        yield from (load for child in children(node) for load in _loaded(child, seen))
 
 
 class CppEmitter:
@@ -148,9 +151,14 @@ class CppEmitter:
     def _reachable(self, node: Expression, bodies: list[Expression]) -> bool:
         """Whether a node still shows once what is known has become a name."""
 
+        seen: set[Expression] = set()
+
         def shows(at: Expression) -> bool:
             if at == node:
                 return True
+            if at in seen:
+                return False
+            seen.add(at)
             return at not in self.known and any(shows(child) for child in children(at))
 
         return any(shows(body) for body in bodies)

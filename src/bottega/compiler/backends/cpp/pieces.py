@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Index, walk
 
@@ -32,22 +33,27 @@ def pieces_of(bodies: Sequence[Expression], axis: int, length: int) -> list[tupl
 
 def within(body: Expression, axis: int, low: int, high: int) -> Expression:
     """The same body for indices of one piece."""
-    if isinstance(body, Gather):
-        return replace(body, index=within(body.index, axis, low, high))
-    if isinstance(body, Cast):
-        return replace(body, argument=within(body.argument, axis, low, high))
-    if not isinstance(body, Apply):
-        return body
-    if body.function == "where":
-        known = _bounds(body.arguments[0], axis, low, high)
-        if known is not None and known[0] == known[1]:
-            return within(body.arguments[1 if known[0] else 2], axis, low, high)
-    arguments = tuple(within(argument, axis, low, high) for argument in body.arguments)
-    if body.function in ("minimum", "maximum") and _needless(body.function, arguments, axis, low, high):
-        return arguments[0]
-    if body.function == "sub" and arguments[1] == Constant(0):
-        return arguments[0]
-    return Apply(body.function, arguments, body.title)
+
+    @cache
+    def made(node: Expression) -> Expression:
+        if isinstance(node, Gather):
+            return replace(node, index=made(node.index))
+        if isinstance(node, Cast):
+            return replace(node, argument=made(node.argument))
+        if not isinstance(node, Apply):
+            return node
+        if node.function == "where":
+            known = _bounds(node.arguments[0], axis, low, high)
+            if known is not None and known[0] == known[1]:
+                return made(node.arguments[1 if known[0] else 2])
+        arguments = tuple(map(made, node.arguments))
+        if node.function in ("minimum", "maximum") and _needless(node.function, arguments, axis, low, high):
+            return arguments[0]
+        if node.function == "sub" and arguments[1] == Constant(0):
+            return arguments[0]
+        return Apply(node.function, arguments, node.title)
+
+    return made(body)
 
 
 def _needless(function: str, arguments: Sequence[Expression], axis: int, low: int, high: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
@@ -12,14 +13,12 @@ from bottega.compiler.backends.cpp.map import fixed, pointers
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
     Apply,
-    Cast,
     Constant,
     Expression,
-    Gather,
-    Load,
     Name,
     apply,
     walk,
+    with_views,
 )
 from bottega.compiler.expression import replace as swapped
 from bottega.compiler.kernel import Reduction, RowProgram, StoreOp
@@ -116,13 +115,9 @@ def _padded(view: View, rank: int) -> View:
 
 
 def _padded_loads(body: Expression, rank: int) -> Expression:
-    if isinstance(body, Load):
-        return replace(body, view=_padded(body.view, rank))
-    if isinstance(body, Gather):
-        return replace(body, view=_padded(body.view, rank), index=_padded_loads(body.index, rank))
-    if isinstance(body, Apply):
-        return Apply(body.function, tuple(_padded_loads(argument, rank) for argument in body.arguments))
-    return Cast(body.dtype, _padded_loads(body.argument, rank)) if isinstance(body, Cast) else body
+    padded = with_views(body, lambda view: _padded(view, rank))
+    assert padded is not None
+    return padded
 
 
 def _extent(view: View, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -142,17 +137,22 @@ def _counted(body: Expression, total: int) -> Expression:
 
 def _multiplied(body: Expression, inner: Sequence[Axis]) -> Expression:
     """Division by what is the same for the whole row becomes one reciprocal and multiplications."""
-    if isinstance(body, Apply):
-        arguments = tuple(_multiplied(argument, inner) for argument in body.arguments)
+
+    @cache
+    def multiplied(node: Expression) -> Expression:
+        if not isinstance(node, Apply):
+            return node
+        arguments = tuple(map(multiplied, node.arguments))
         if (
-            body.function == "div"
+            node.function == "div"
             and not isinstance(arguments[1], Constant)
             and fixed(arguments[1], inner)
             and not fixed(arguments[0], inner)
         ):
             return apply("mul", arguments[0], apply("reciprocal", arguments[1]))
-        return Apply(body.function, arguments)
-    return body
+        return Apply(node.function, arguments)
+
+    return multiplied(body)
 
 
 def result_kind(operation: str, kind: str) -> str:

@@ -168,7 +168,13 @@ def _elements(space: RowSpace, emitter: CppEmitter, split: bool, cache: RowCache
 
 def _shown(body: Expression, emitter: CppEmitter) -> list[View]:
     """Views that are still loaded once what is known has become a name."""
-    if body in emitter.known:
-        return []
-    own = [body.view] if isinstance(body, Load | Gather) else []
-    return own + [view for child in children(body) for view in _shown(child, emitter)]
+    seen: dict[Expression, None] = {}
+
+    def visit(node: Expression) -> None:
+        if node not in seen and node not in emitter.known:
+            seen[node] = None
+            for child in children(node):
+                visit(child)
+
+    visit(body)
+    return [node.view for node in seen if isinstance(node, Load | Gather)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 from bottega.compiler.backends.triton.spelling import INTEGERS, kind_of, number
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name
@@ -34,18 +35,25 @@ def neutral_text(reduction: Reduction, kind: str, dtype: str) -> str:
     return str(int(value))
 
 
-def at_masked(node: Expression, other: Callable[[Load | Gather], float | None]) -> float | None:
+def at_masked(expression: Expression, other: Callable[[Load | Gather], float | None]) -> float | None:
     """The value of an expression in a masked lane; None where it is not known."""
+    value = cache(lambda node: _at_masked(node, other, value))
+    return value(expression)
+
+
+def _at_masked(
+    node: Expression, other: Callable[[Load | Gather], float | None], value_of: Callable[[Expression], float | None]
+) -> float | None:
     if isinstance(node, Load | Gather):
         return other(node)
     if isinstance(node, Constant):
         return float(node.value)
     if isinstance(node, Cast):
-        inner = at_masked(node.argument, other)
+        inner = value_of(node.argument)
         return inner if inner is not None and (kind_of(node.dtype) == "float" or math.isfinite(inner)) else None
     if not isinstance(node, Apply):
         return None
-    values = [at_masked(argument, other) for argument in node.arguments]
+    values = [value_of(argument) for argument in node.arguments]
     first = values[0]
     if node.function == "sub" and first == -math.inf and isinstance(node.arguments[1], Name):
         return -math.inf

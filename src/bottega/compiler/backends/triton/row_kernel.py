@@ -71,9 +71,12 @@ class RowKernel(RowIndex):
     def hoist(self, roots: list[Expression]) -> None:
         """Computes before a loop what does not change in it."""
 
+        seen: set[Expression] = set()
+
         def visit(node: Expression) -> None:
-            if node in self.emitter.known or isinstance(node, Constant | Name):
+            if node in seen or node in self.emitter.known or isinstance(node, Constant | Name):
                 return
+            seen.add(node)
             if COLUMN not in moves(self.space, node):
                 if isinstance(node, Apply | Load | Gather | Cast):
                     self.emitter.named(node)
