@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,3 +152,49 @@ def test_answers_are_held_to_exact_ones_and_infinities_to_their_like() -> None:
     answers = AnswerError(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
     assert answers.own == 0 and not answers.wrong(Masked())
     assert "answers are off by inf" in answers.wrong(nn.Identity())
+
+
+def made_process(tmp_path: Path) -> FormProcess:
+    task = tmp_path / "task.py"
+    task.write_text(task_of_call(Net(), (torch.randn(4, 8),), {}).task.source)
+    return FormProcess(tmp_path, task, "eager", "cpu")
+
+
+def test_a_process_that_ended_is_told_of_and_leaves_nothing(tmp_path: Path) -> None:
+    process = made_process(tmp_path)
+    process.start()
+    scratch = Path(process._scratch.name)
+    os.kill(process._process.pid, signal.SIGKILL)  # as the kernel does where memory ends
+    os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
+    assert "not measured: its process ended" in process.choose([], [], [], None, print).missing
+    process.close()
+    assert not scratch.exists()
+
+
+STARTED = """
+import sys, time
+from pathlib import Path
+from bottega.episodes.delivery.form_process import FormProcess
+
+process = FormProcess(Path(sys.argv[1]), Path(sys.argv[1]) / "task.py", "eager", "cpu")
+process.start()
+while process._lines.empty():  # until it is ready
+    time.sleep(0.05)
+process.pause()
+print(process._process.pid, process._scratch.name, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_paused_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    made_process(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", STARTED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid, scratch = starter.stdout.readline().split()
+        assert Path(f"/proc/{pid}/stat").read_text().split()[2] == "T"
+        starter.kill()
+    until = time.monotonic() + 20
+    while time.monotonic() < until and (Path(f"/proc/{pid}").exists() or Path(scratch).exists()):
+        time.sleep(0.05)
+    assert not Path(scratch).exists()
+    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"

@@ -109,7 +109,8 @@ def search_costliest(
         say(f"{_shown(call)}: {call.count} calls, {_share(call, total)}")
         begun = time_there_is.clock()
         searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds / 60, source or folder)
-        time_there_is.spent(time_there_is.clock() - begun, seconds)
+        if searched.result is not None:  # an error tells nothing of what a search needs
+            time_there_is.spent(time_there_is.clock() - begun, seconds)
         say(searched.text)
         if searched.result is not None and searched.result.outcome == "faster":
             found.add(call.key)

@@ -210,6 +210,12 @@ def _device(model: nn.Module) -> str:
     return next((str(tensor.device) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda), "cpu")
 
 
+def on_device_of(model: nn.Module) -> torch.cuda.device_of:
+    """Its GPU is the current one inside: events are recorded there, and kernels run on no other."""
+    tensors = (*model.parameters(), *model.buffers())
+    return torch.cuda.device_of(next((tensor for tensor in tensors if tensor.is_cuda), torch.empty(0)))
+
+
 def _on_gpu(model: nn.Module) -> bool:
     return _device(model) != "cpu"
 
