@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -298,3 +299,25 @@ def test_the_first_call_of_a_kind_is_on_disk_at_once_and_those_of_a_worker_when_
         worker.start()
         worker.join(60)
     assert [call.count for call in read_capture(tmp_path)] == [4]
+
+
+class Slow(nn.ReLU):
+    def __getstate__(self) -> dict[str, object]:
+        time.sleep(0.3)  # while it is written down, others go on
+        return dict(self.__dict__)
+
+
+def test_calls_of_all_threads_are_counted(tmp_path: Path) -> None:
+    model = Slow()
+
+    def work() -> None:
+        for _ in range(20):
+            model(torch.ones(4))
+
+    with bottega.capture(tmp_path, model) as calls:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [call.count for call in calls] == [60]

@@ -104,7 +104,6 @@ class Capture:
         self._changed: set[str] = set()
         self._flushed = time.monotonic()
         self._timed: list[tuple[str, Any, Any, bool]] = []
-        self._busy = False
 
     def start(self) -> Capture:
         try:
@@ -164,7 +163,7 @@ class Capture:
         return report(self.calls.values())
 
     def _skipped(self, module: nn.Module) -> bool:
-        if self._busy or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+        if getattr(self._local, "busy", False) or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
             return True
         return self._parts is not None and id(module) not in self._parts
 
@@ -203,7 +202,8 @@ class Capture:
         while stack[-1].module != id(module):
             stack.pop()
         call = stack.pop()
-        seconds = time.perf_counter() - call.begun
+        ended = time.perf_counter()
+        seconds = ended - call.begun
         if output is None or isinstance(module, CONTAINERS) or not _has_tensor((arguments, options)):
             return
         with self._lock:
@@ -231,6 +231,8 @@ class Capture:
                 self._write(found)  # a program that waits from here on, and is killed, has called it
             if time.monotonic() - self._flushed > FLUSH_S:
                 self.flush()
+        for above in stack:  # what is written here, or waited for, is no time of theirs
+            above.begun += time.perf_counter() - ended
 
     def _key(self, module: nn.Module, arguments: Any, options: Any) -> str:
         signature = self._signatures.get(id(module))
@@ -255,7 +257,7 @@ class Capture:
             return alike[0]
         found = CapturedCall(key, type(module).__name__, shapes, sum(1 for _ in module.modules()))
         self.calls[key] = found
-        self._busy, begun = True, time.perf_counter()
+        self._local.busy = True  # other threads go on to be counted
         try:
             task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
             write_atomic(self.folder / "tasks" / f"{key}.py", encoded(task.source))
@@ -265,9 +267,7 @@ class Capture:
         except Exception as error:  # a module may do anything when it is asked for its state
             found.reason = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
         finally:
-            self._busy = False
-            for call in self._local.stack:  # what is written here is no time of theirs
-                call.begun += time.perf_counter() - begun
+            self._local.busy = False
         return key
 
     def flush(self) -> None:
