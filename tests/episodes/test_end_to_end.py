@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,21 @@ def test_a_paused_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", STARTED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         pid, scratch = starter.stdout.readline().split()
-        assert Path(f"/proc/{pid}/stat").read_text().split()[2] == "T"
+        paused = until(lambda: state_of(pid) == "T")
         starter.kill()
-    until = time.monotonic() + 20
-    while time.monotonic() < until and (Path(f"/proc/{pid}").exists() or Path(scratch).exists()):
+    assert paused
+    assert until(lambda: state_of(pid) in ("", "Z") and not Path(scratch).exists())
+
+
+def state_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2]
+    except OSError:
+        return ""
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    over = time.monotonic() + seconds
+    while not holds() and time.monotonic() < over:
         time.sleep(0.05)
-    assert not Path(scratch).exists()
-    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    return holds()

@@ -89,6 +89,13 @@ class OptimizedModel(FinishedRun):
 
 def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settings: OptimizeSettings) -> OptimizedModel:
     folder = out if out is not None else next_folder(type(model).__name__, Path(), settings.resume)
+    if (folder / "tasks").exists() != settings.resume:
+        found = (
+            "no run to resume is there"
+            if settings.resume
+            else "holds a run already; go on with --resume, or give another --out"
+        )
+        raise UsageError(f"{folder}: {found}")
     say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
     baselines = parse_baselines(settings.baseline)
     forms = [name for name in measured(baselines) if name != EAGER]
@@ -108,7 +115,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
         as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
         whole = WholeModel((), baselines)
-        for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings), forms if parts else ()):
+        for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings), forms):
             whole = WholeModel((*whole.forms, result), baselines)
             _write(folder, type(model).__name__, whole, [each.text for each in searched])  # whatever ends the next one
             if result.missing:
@@ -129,7 +136,7 @@ def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: Optim
                 f"{type(model).__name__} cannot be called with {shapes_of(*inputs)}: {type(error).__name__}: {first}; "
                 "say how to call it with --inputs"
             ) from error
-        with capture(folder, model) as calls:
+        with capture(folder, model, settings.resume) as calls:
             for _ in range(CALLS):
                 model(*inputs.positional, **inputs.keywords)
     return calls
@@ -179,7 +186,10 @@ def _results(
     torch.cuda.empty_cache()  # the memory is other processes' now
     minutes = settings.compile_minutes
     over = math.inf if minutes is None else time.monotonic() + minutes * 60
-    for number, form in enumerate(forms if parts else ()):
+    for number, form in enumerate(forms):
+        if not parts:
+            yield FormResult(form, missing="not measured: there is no faster part to put in")
+            continue
         likely = [part for part in parts if part.claim.get(form, 0.0) > 1]  # alone, they surely beat what this form is to beat
         if not processes:  # the model has something that no other process can be told of
             yield _last(form, replace(as_it_is, form=form).choose(parts, likely, plain.kept))

@@ -91,8 +91,10 @@ class _Open:
 class Capture:
     """Use it as a context manager, or `start` it and let it end with the program."""
 
-    def __init__(self, folder: str | Path, model: nn.Module | None = None) -> None:
+    def __init__(self, folder: str | Path, model: nn.Module | None = None, resume: bool = False) -> None:
         self.folder, self.model = Path(folder), model
+        self.resume = resume
+        """Tasks of an earlier capture stay as they are: random weights would make them others."""
         self.calls: dict[str, CapturedCall] = {}
         self.modules: dict[str, dict[int, nn.Module]] = {}
         """Of each kind, where a model is given: its modules that were called."""
@@ -258,9 +260,11 @@ class Capture:
         found = CapturedCall(key, type(module).__name__, shapes, sum(1 for _ in module.modules()))
         self.calls[key] = found
         self._local.busy = True  # other threads go on to be counted
+        path = self.folder / "tasks" / f"{key}.py"
         try:
-            task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
-            write_atomic(self.folder / "tasks" / f"{key}.py", encoded(task.source))
+            if not (self.resume and path.exists()):
+                task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
+                write_atomic(path, encoded(task.source))
             found.task = f"tasks/{key}.py"
         except OSError:
             raise
@@ -341,9 +345,9 @@ def report(calls: Any, most: int = 20) -> str:
     return "\n".join([*lines, f"… and {len(ranked) - most} more"] if len(ranked) > most else lines)
 
 
-def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None) -> Capture:
+def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None, resume: bool = False) -> Capture:
     """`with bottega.capture() as calls:` records every module that is called inside; with `model`, only that model's."""
-    return Capture(folder, model)
+    return Capture(folder, model, resume)
 
 
 def start_from_environment() -> None:
