@@ -99,7 +99,13 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
     say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
     baselines = parse_baselines(settings.baseline)
     forms = [name for name in measured(baselines) if name != EAGER]
-    with hearing_signals(_interrupt), _as_it_was(model), on_device_of(model), contextlib.ExitStack() as beside:
+    with (
+        hearing_signals(_interrupt),
+        _as_it_was(model),
+        _products(settings.precision),
+        on_device_of(model),
+        contextlib.ExitStack() as beside,
+    ):
         calls = _captured(model, inputs, folder, settings)
         say(calls.report)
         root = next((key for key, modules in calls.modules.items() if id(model) in modules), "")
@@ -168,6 +174,18 @@ def _until_interrupted(results: Iterator[FormResult], forms: Sequence[str]) -> I
             yield result
     except KeyboardInterrupt:
         yield from (FormResult(form, missing="not measured: interrupted") for form in missing)
+
+
+@contextlib.contextmanager
+def _products(precision: str) -> Iterator[None]:
+    """Where parts are held against a module in TF32, the whole model is too."""
+    before = torch.get_float32_matmul_precision()
+    if precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _results(
