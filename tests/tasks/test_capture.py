@@ -321,3 +321,55 @@ def test_calls_of_all_threads_are_counted(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert [call.count for call in calls] == [60]
+
+
+class Event:
+    """Of a GPU that is as fast as this CPU, and done when it is waited for."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        self.done = False
+
+    def record(self) -> None:
+        self.at = time.perf_counter()
+
+    def query(self) -> bool:
+        return self.done
+
+    def synchronize(self) -> None:
+        self.done = True
+
+    def elapsed_time(self, end: Event) -> float:
+        return (end.at - self.at) * 1e3
+
+
+class Sleeps(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.05)
+        return super().forward(x)
+
+
+class Around(nn.Module):
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.inner, self.times, self.slow = Sleeps(4, 4), times, Slow()
+        self.say = f"{times} times"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            x = self.inner(x)
+        return self.slow(x)
+
+
+def test_on_a_gpu_writing_is_no_time_and_products_count_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    with bottega.capture(tmp_path) as calls:
+        nn.Sequential(Around(1), Around(3))(torch.ones(2, 4))
+    found = {(call.name, round(call.heavy_seconds / 0.05)): call for call in calls}
+    assert set(found) == {("Sequential", 4), ("Around", 1), ("Around", 3), ("Sleeps", 4), ("Slow", 0)}
+    assert all(call.light_seconds < 0.1 for call in calls)  # 0.3 s and more were spent on writing
+    assert {call.key: call.seconds for call in read_capture(tmp_path)} == {call.key: call.seconds for call in calls}
