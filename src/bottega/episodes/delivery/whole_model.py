@@ -11,7 +11,7 @@ from bottega.core.verdict import BEST, Speedup, interval_text
 from bottega.judge.baselines import COMPILE_MODES, measured
 
 EAGER = "eager"
-INTERVALS = "Intervals: 99 %, of calls that take turns in one process. Milliseconds: medians."
+INTERVALS = "Intervals: 99 %, of calls that take turns in one process. What else the machine did then is not in them. Milliseconds: medians."
 
 
 @dataclass(frozen=True)
