@@ -25,7 +25,7 @@ from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery import answer_error, end_to_end
+from bottega.episodes.delivery import answer_distance, end_to_end
 from bottega.episodes.delivery.whole_model import FormResult
 from bottega.judge.loading import import_source
 from bottega.tasks.capture import task_of_call
@@ -235,7 +235,7 @@ def test_a_result_that_holds_more_than_tensors_is_compared_by_its_floats() -> No
         keys = torch.ones(2)
 
     held = {"logits": torch.ones(2), "cache": Cache(), "more": [(torch.zeros(1), 3), torch.arange(2)]}
-    assert [tensor.numel() for tensor in answer_error.tensors_of(held)] == [2, 1]
+    assert [tensor.numel() for tensor in answer_distance.tensors_of(held)] == [2, 1]
 
 
 def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from torch import nn
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import end_to_end
-from bottega.episodes.delivery.answer_error import AnswerError
+from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, placed, report_of
@@ -150,7 +150,7 @@ def test_answers_are_held_to_exact_ones_and_infinities_to_their_like() -> None:
             return torch.where(x > 1, x, -torch.inf)
 
     x = torch.tensor([0.0, 2.0, 3.0])
-    answers = AnswerError(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
+    answers = AnswerDistance(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
     assert answers.own == 0 and not answers.wrong(Masked())
     assert "answers are off by inf" in answers.wrong(nn.Identity())
 
