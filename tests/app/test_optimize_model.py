@@ -18,13 +18,15 @@ from torch import nn
 
 import bottega
 from bottega.app.open_model import open_model
-from bottega.app.optimize_model import OptimizedModel, optimize_model
+from bottega.app.optimize_model import OptimizedModel, _until_interrupted, optimize_model
 from bottega.app.optimize_parts import SharedMinutes, optimize_capture, search_costliest
+from bottega.app.optimize_python import is_whole
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery import answer_error, end_to_end
+from bottega.episodes.delivery import answer_distance, end_to_end
+from bottega.episodes.delivery.whole_model import FormResult
 from bottega.judge.loading import import_source
 from bottega.tasks.capture import task_of_call
 from bottega.tasks.capture_calls import CapturedCall
@@ -140,6 +142,11 @@ def test_minutes_are_spent_on_as_many_parts_as_they_are_enough_for() -> None:
     now[0] += 33
     assert few.share(2, first=False) is None and SharedMinutes(None).share(3, first=False) == float("inf")
     assert SharedMinutes(30).share(5, first=True) == pytest.approx(360, abs=1)
+    four = SharedMinutes(4, lambda: now[0])
+    assert four.share(5, first=True) == 120
+    now[0] += 125
+    four.spent(125, 120)
+    assert four.share(4, first=False) == 115  # a smaller one may need less
 
 
 def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +170,58 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.
     assert "interrupted" in found[0].text and all("not searched" in each.text for each in found[1:])
 
 
+def test_of_layers_one_is_searched_and_not_what_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*_: Any) -> Any:
+        raise TaskError("too slow")
+
+    monkeypatch.setattr("bottega.app.optimize_parts.search", slow)
+    (tmp_path / "k.py").write_text(MODULE)
+    shown: dict[str, Any] = {"shapes": "", "task": "k.py"}
+    calls = [
+        CapturedCall("stack", "Stack", parts=9, count=1, seconds=1.0, **shown),
+        CapturedCall("layer", "Layer", parts=4, count=2, seconds=0.9, inside=["stack"], **shown),
+        CapturedCall("norm", "Norm", parts=1, count=4, seconds=0.8, inside=["layer"], **shown),
+    ]
+    found = list(search_costliest(calls, tmp_path, OptimizeSettings(), lambda text: None))
+    assert [each.call.name for each in found] == ["Layer", "Norm"]
+    three = nn.Sequential(*[Layer() for _ in range(3)])
+    assert is_whole(three) and not is_whole(three[:2]) and not is_whole(nn.Sequential(*[nn.Tanh()] * 9))
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.Tanh()
+
+
+def test_ctrl_c_keeps_the_forms_that_were_measured() -> None:
+    def results() -> Any:
+        yield FormResult("eager")
+        yield FormResult("compile")
+        raise KeyboardInterrupt
+
+    found = list(_until_interrupted(results(), ["compile", "autotune"]))
+    assert [(each.form, each.missing) for each in found] == [
+        ("eager", ""), ("compile", ""), ("autotune", "not measured: interrupted")
+    ]  # fmt: skip
+
+
+@torch.no_grad()
+def test_a_whole_model_is_resumed_with_the_tasks_that_it_began_with(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"quiet": True, "whole": True, "modules": 1, "minutes": 0, "out": tmp_path / "run"}
+    with pytest.raises(UsageError, match="no run to resume"):
+        bottega.optimize(Net(), torch.randn(4, 16), resume=True, **options)
+    bottega.optimize(Net(), torch.randn(4, 16), **options)
+    before = {path.name: path.read_text() for path in (tmp_path / "run" / "tasks").iterdir()}
+    with pytest.raises(UsageError, match="holds a run already"):
+        bottega.optimize(Net(), torch.randn(4, 16), **options)
+    resumed = bottega.optimize(
+        Net(), torch.randn(4, 16), resume=True, baseline="compile", **options
+    )  # with other random weights
+    assert {path.name: path.read_text() for path in (tmp_path / "run" / "tasks").iterdir()} == before
+    assert not resumed.found and "mode default: not measured: there is no faster part to put in" in resumed.report
+
+
 def test_times_are_taken_turn_about_and_give_an_interval() -> None:
     one, two = nn.Identity(), nn.Identity()
     times: dict[str, list[float]] = {}
@@ -176,7 +235,7 @@ def test_a_result_that_holds_more_than_tensors_is_compared_by_its_floats() -> No
         keys = torch.ones(2)
 
     held = {"logits": torch.ones(2), "cache": Cache(), "more": [(torch.zeros(1), 3), torch.arange(2)]}
-    assert [tensor.numel() for tensor in answer_error.tensors_of(held)] == [2, 1]
+    assert [tensor.numel() for tensor in answer_distance.tensors_of(held)] == [2, 1]
 
 
 def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +19,7 @@ from torch import nn
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import end_to_end
-from bottega.episodes.delivery.answer_error import AnswerError
+from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, placed, report_of
@@ -144,6 +150,63 @@ def test_answers_are_held_to_exact_ones_and_infinities_to_their_like() -> None:
             return torch.where(x > 1, x, -torch.inf)
 
     x = torch.tensor([0.0, 2.0, 3.0])
-    answers = AnswerError(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
+    answers = AnswerDistance(Masked(), Arguments((x,), {}), lambda model, given: model(*given.positional))
     assert answers.own == 0 and not answers.wrong(Masked())
     assert "answers are off by inf" in answers.wrong(nn.Identity())
+
+
+def made_process(tmp_path: Path) -> FormProcess:
+    task = tmp_path / "task.py"
+    task.write_text(task_of_call(Net(), (torch.randn(4, 8),), {}).task.source)
+    return FormProcess(tmp_path, task, "eager", "cpu")
+
+
+def test_a_process_that_ended_is_told_of_and_leaves_nothing(tmp_path: Path) -> None:
+    process = made_process(tmp_path)
+    process.start()
+    scratch = Path(process._scratch.name)
+    os.kill(process._process.pid, signal.SIGKILL)  # as the kernel does where memory ends
+    os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
+    assert "not measured: its process ended" in process.choose([], [], [], None, print).missing
+    process.close()
+    assert not scratch.exists()
+
+
+STARTED = """
+import sys, time
+from pathlib import Path
+from bottega.episodes.delivery.form_process import FormProcess
+
+process = FormProcess(Path(sys.argv[1]), Path(sys.argv[1]) / "task.py", "eager", "cpu")
+process.start()
+while process._lines.empty():  # until it is ready
+    time.sleep(0.05)
+process.pause()
+print(process._process.pid, process._scratch.name, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_paused_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    made_process(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", STARTED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid, scratch = starter.stdout.readline().split()
+        paused = until(lambda: state_of(pid) == "T")
+        starter.kill()
+    assert paused
+    assert until(lambda: state_of(pid) in ("", "Z") and not Path(scratch).exists())
+
+
+def state_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2]
+    except OSError:
+        return ""
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    over = time.monotonic() + seconds
+    while not holds() and time.monotonic() < over:
+        time.sleep(0.05)
+    return holds()

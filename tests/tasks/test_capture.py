@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -298,3 +299,77 @@ def test_the_first_call_of_a_kind_is_on_disk_at_once_and_those_of_a_worker_when_
         worker.start()
         worker.join(60)
     assert [call.count for call in read_capture(tmp_path)] == [4]
+
+
+class Slow(nn.ReLU):
+    def __getstate__(self) -> dict[str, object]:
+        time.sleep(0.3)  # while it is written down, others go on
+        return dict(self.__dict__)
+
+
+def test_calls_of_all_threads_are_counted(tmp_path: Path) -> None:
+    model = Slow()
+
+    def work() -> None:
+        for _ in range(20):
+            model(torch.ones(4))
+
+    with bottega.capture(tmp_path, model) as calls:
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [call.count for call in calls] == [60]
+
+
+class Event:
+    """Of a GPU that is as fast as this CPU, and done when it is waited for."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        self.done = False
+
+    def record(self) -> None:
+        self.at = time.perf_counter()
+
+    def query(self) -> bool:
+        return self.done
+
+    def synchronize(self) -> None:
+        self.done = True
+
+    def elapsed_time(self, end: Event) -> float:
+        return (end.at - self.at) * 1e3
+
+
+class Sleeps(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.05)
+        return super().forward(x)
+
+
+class Around(nn.Module):
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.inner, self.times, self.slow = Sleeps(4, 4), times, Slow()
+        self.say = f"{times} times"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(self.times):
+            x = self.inner(x)
+        return self.slow(x)
+
+
+def test_on_a_gpu_writing_is_no_time_and_products_count_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    with bottega.capture(tmp_path) as calls:
+        nn.Sequential(Around(1), Around(3))(torch.ones(2, 4))
+    found = {(call.name, round(call.heavy_seconds / 0.05)): call for call in calls}
+    assert set(found) == {("Sequential", 4), ("Around", 1), ("Around", 3), ("Sleeps", 4), ("Slow", 0)}
+    assert all(call.light_seconds < 0.1 for call in calls)  # 0.3 s and more were spent on writing
+    assert {call.key: call.seconds for call in read_capture(tmp_path)} == {call.key: call.seconds for call in calls}

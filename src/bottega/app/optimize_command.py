@@ -94,7 +94,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     try:
         several = _several(given, wanted)
     except KeyboardInterrupt:
-        say("bottega: interrupted; what was searched is in modules/ of the run's folder", err=True)
+        say("bottega: interrupted; what was searched is in modules/ of the run's folder, and --resume goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if several is not None:
         raise typer.Exit(several)

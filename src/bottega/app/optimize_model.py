@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bottega.app.interrupts import hearing_signals
 from bottega.app.open_model import call_of_part
 from bottega.app.optimize_parts import Searched, search_costliest
 from bottega.app.optimize_run import FinishedRun, check
@@ -22,7 +23,7 @@ from bottega.core.errors import UsageError
 from bottega.core.files import json_text, strict, write
 from bottega.episodes.delivery.alike import alike
 from bottega.episodes.delivery.check import ClaimCheck
-from bottega.episodes.delivery.end_to_end import EndToEnd
+from bottega.episodes.delivery.end_to_end import EndToEnd, on_device_of
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.result import OPTIMIZED
 from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, WholeModel, form_text, placed, report_of, told
@@ -87,11 +88,24 @@ class OptimizedModel(FinishedRun):
 
 
 def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settings: OptimizeSettings) -> OptimizedModel:
-    folder = out if out is not None else next_folder(type(model).__name__, Path(), False)
+    folder = out if out is not None else next_folder(type(model).__name__, Path(), settings.resume)
+    if (folder / "tasks").exists() != settings.resume:
+        found = (
+            "no run to resume is there"
+            if settings.resume
+            else "holds a run already; go on with --resume, or give another --out"
+        )
+        raise UsageError(f"{folder}: {found}")
     say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
     baselines = parse_baselines(settings.baseline)
     forms = [name for name in measured(baselines) if name != EAGER]
-    with _as_it_was(model), contextlib.ExitStack() as beside:
+    with (
+        hearing_signals(_interrupt),
+        _as_it_was(model),
+        _products(settings.precision),
+        on_device_of(model),
+        contextlib.ExitStack() as beside,
+    ):
         calls = _captured(model, inputs, folder, settings)
         say(calls.report)
         root = next((key for key, modules in calls.modules.items() if id(model) in modules), "")
@@ -107,9 +121,11 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
         as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
         whole = WholeModel((), baselines)
-        for result in _results(as_it_is, forms, parts, processes, settings):
+        for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings), forms):
             whole = WholeModel((*whole.forms, result), baselines)
             _write(folder, type(model).__name__, whole, [each.text for each in searched])  # whatever ends the next one
+            if result.missing:
+                say(f"{form_text(result.form)}: {result.missing}")
         fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
     if whole.best is not None and whole.best.mode is not None:
         fast.compile(mode=whole.best.mode)
@@ -126,7 +142,7 @@ def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: Optim
                 f"{type(model).__name__} cannot be called with {shapes_of(*inputs)}: {type(error).__name__}: {first}; "
                 "say how to call it with --inputs"
             ) from error
-        with capture(folder, model) as calls:
+        with capture(folder, model, settings.resume) as calls:
             for _ in range(CALLS):
                 model(*inputs.positional, **inputs.keywords)
     return calls
@@ -144,6 +160,34 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
+def _interrupt() -> bool:
+    raise KeyboardInterrupt
+
+
+def _until_interrupted(results: Iterator[FormResult], forms: Sequence[str]) -> Iterator[FormResult]:
+    """What was measured before Ctrl-C, and a word on the rest."""
+    yield next(results)
+    missing = list(forms)
+    try:
+        for result in results:
+            missing.remove(result.form)
+            yield result
+    except KeyboardInterrupt:
+        yield from (FormResult(form, missing="not measured: interrupted") for form in missing)
+
+
+@contextlib.contextmanager
+def _products(precision: str) -> Iterator[None]:
+    """Where parts are held against a module in TF32, the whole model is too."""
+    before = torch.get_float32_matmul_precision()
+    if precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def _results(
     as_it_is: EndToEnd,
     forms: Sequence[str],
@@ -151,12 +195,19 @@ def _results(
     processes: Sequence[FormProcess],
     settings: OptimizeSettings,
 ) -> Iterator[FormResult]:
-    """The model as it is, then one compiled form after the other, each for its share of the time that is left."""
+    """The model as it is, then one compiled form after the other, each for its share of the time that is left. While one is timed, no other
+    compiles."""
+    for process in processes:
+        process.pause()
     plain = _last(EAGER, as_it_is.choose(parts))
     yield plain
+    torch.cuda.empty_cache()  # the memory is other processes' now
     minutes = settings.compile_minutes
     over = math.inf if minutes is None else time.monotonic() + minutes * 60
-    for number, form in enumerate(forms if parts else ()):
+    for number, form in enumerate(forms):
+        if not parts:
+            yield FormResult(form, missing="not measured: there is no faster part to put in")
+            continue
         likely = [part for part in parts if part.claim.get(form, 0.0) > 1]  # alone, they surely beat what this form is to beat
         if not processes:  # the model has something that no other process can be told of
             yield _last(form, replace(as_it_is, form=form).choose(parts, likely, plain.kept))
@@ -164,8 +215,11 @@ def _results(
         process = processes[number]
         if settings.device == "cpu":
             process.start()
+        others = processes[number + 1 :]
+        for each in (process, *others):
+            each.go_on()
         share = None if minutes is None else (over - time.monotonic()) / (len(forms) - number)
-        yield process.choose(parts, likely, plain.kept, share, as_it_is.say)
+        yield process.choose(parts, likely, plain.kept, share, as_it_is.say, others)
         process.close()
 
 

@@ -18,6 +18,8 @@ from bottega.tasks.module import ModuleTask, Wanted, open_module
 
 LARGEST_PARTS = 120
 """Modules in one that is searched as a whole: a larger one is searched by its parts."""
+STACK_SHARE = 0.8
+"""Of a module's time in layers of one kind: then it is these that are searched, once, and not all of them in one."""
 LEAST_SHARE = 0.02
 LEAST_S = 90.0
 """What a search is taken to need before one is over: processes start, baselines compile, drafts are judged."""
@@ -71,7 +73,8 @@ class SharedMinutes:
     def share(self, searches: int, first: bool) -> float | None:
         """Seconds for the next of so many; None where there are too few for one. The first has what there is."""
         enough_for = min(searches, max(1, int(self.left // self.needed))) if self.left < math.inf else 1
-        return self.left / enough_for if self.left > 0 and (first or self.left >= self.needed) else None
+        least = min(self.needed, LEAST_S)  # what was cut off may have been the largest: time that is left is for the next one
+        return self.left / enough_for if self.left > 0 and (first or self.left >= least) else None
 
     def spent(self, seconds: float, given: float) -> None:
         if seconds < given:
@@ -98,6 +101,7 @@ def search_costliest(
     worth = [
         call for call in calls
         if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
+        and not _is_stack(call, calls)
     ]  # fmt: skip
     time_there_is, found, tried = SharedMinutes(settings.minutes), set[str](), 0
     while worth and tried < settings.modules:
@@ -109,7 +113,8 @@ def search_costliest(
         say(f"{_shown(call)}: {call.count} calls, {_share(call, total)}")
         begun = time_there_is.clock()
         searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds / 60, source or folder)
-        time_there_is.spent(time_there_is.clock() - begun, seconds)
+        if searched.result is not None:  # an error tells nothing of what a search needs
+            time_there_is.spent(time_there_is.clock() - begun, seconds)
         say(searched.text)
         if searched.result is not None and searched.result.outcome == "faster":
             found.add(call.key)
@@ -157,6 +162,18 @@ def _shown(call: CapturedCall) -> str:
 
 def _share(call: CapturedCall, total: float) -> str:
     return f"{call.light_seconds / total:.0%} of the time outside of what the library does well"
+
+
+def _is_stack(call: CapturedCall, calls: Sequence[CapturedCall]) -> bool:
+    """Whether it only calls layers one after the other."""
+    return any(
+        call.key in layer.inside
+        and layer.task
+        and layer.parts > 1
+        and layer.count > call.count
+        and layer.light_seconds > STACK_SHARE * call.light_seconds
+        for layer in calls
+    )
 
 
 def _inside(call: CapturedCall, found: set[str], calls: Sequence[CapturedCall]) -> bool:

@@ -5,6 +5,7 @@ What is found is a run directory as the command's is.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from bottega.tasks.capture import task_of_call
 
 MOST_PARTS = 24
 """A model with more modules in it is taken part by part."""
+MOST_LAYERS = 2
+"""And so is one with more modules of one class that have modules of their own: as one kernel they would be written out one after the other."""
 
 
 @dataclass(frozen=True)
@@ -83,4 +86,6 @@ def optimize(
 
 
 def is_whole(model: nn.Module) -> bool:
-    return sum(1 for _ in model.modules()) > MOST_PARTS
+    parts = list(model.modules())
+    layers = Counter(type(part) for part in parts if any(part.children()) and not type(part).__module__.startswith("torch.nn."))
+    return len(parts) > MOST_PARTS or max(layers.values(), default=0) > MOST_LAYERS

@@ -84,15 +84,22 @@ class _Open:
     module: int
     begun: float
     event: Any = None
+    written: float = 0.0
+    """Seconds in which tasks were written inside of it, and the GPU had nothing to do."""
     heavy: float = 0.0
     children: list[str] = field(default_factory=list)
+    above: _Open | None = None
+    key: str = ""
+    """From its end on."""
 
 
 class Capture:
     """Use it as a context manager, or `start` it and let it end with the program."""
 
-    def __init__(self, folder: str | Path, model: nn.Module | None = None) -> None:
+    def __init__(self, folder: str | Path, model: nn.Module | None = None, resume: bool = False) -> None:
         self.folder, self.model = Path(folder), model
+        self.resume = resume
+        """Tasks of an earlier capture stay as they are: random weights would make them others."""
         self.calls: dict[str, CapturedCall] = {}
         self.modules: dict[str, dict[int, nn.Module]] = {}
         """Of each kind, where a model is given: its modules that were called."""
@@ -103,8 +110,7 @@ class Capture:
         self._lock = threading.RLock()
         self._changed: set[str] = set()
         self._flushed = time.monotonic()
-        self._timed: list[tuple[str, Any, Any, bool]] = []
-        self._busy = False
+        self._timed: list[tuple[_Open, Any, bool]] = []
 
     def start(self) -> Capture:
         try:
@@ -129,6 +135,9 @@ class Capture:
         if self._handles:
             self._remove_hooks()
             try:
+                with contextlib.suppress(RuntimeError):  # a device that has failed
+                    for _, end, _ in self._timed:
+                        end.synchronize()
                 self.flush()
             finally:
                 self._file.close()
@@ -164,7 +173,9 @@ class Capture:
         return report(self.calls.values())
 
     def _skipped(self, module: nn.Module) -> bool:
-        if self._busy or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return True  # nothing runs, and nothing may be looked at
+        if getattr(self._local, "busy", False) or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
             return True
         return self._parts is not None and id(module) not in self._parts
 
@@ -190,10 +201,10 @@ class Capture:
             multiprocessing.util.Finalize(None, self.flush, exitpriority=0)  # its processes end without atexit
         stack: list[_Open] = self._local.__dict__.setdefault("stack", [])
         event = None
-        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+        if torch.cuda.is_initialized():
             event = torch.cuda.Event(enable_timing=True)
             event.record()
-        stack.append(_Open(id(module), time.perf_counter(), event))
+        stack.append(_Open(id(module), time.perf_counter(), event, above=stack[-1] if stack else None))
 
     def _leave(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
         options, output = rest if len(rest) == 2 else ({}, None)  # torch leaves keywords out where forward has raised
@@ -203,23 +214,27 @@ class Capture:
         while stack[-1].module != id(module):
             stack.pop()
         call = stack.pop()
-        seconds = time.perf_counter() - call.begun
+        ended, end = time.perf_counter(), None
+        if call.event is not None:
+            end = torch.cuda.Event(enable_timing=True)
+            end.record()
+        seconds = ended - call.begun
         if output is None or isinstance(module, CONTAINERS) or not _has_tensor((arguments, options)):
             return
         with self._lock:
-            key = self._key(module, arguments, options)
+            key = call.key = self._key(module, arguments, options)
             found = self.calls[key]
             heavy = _is_heavy(module)
             found.count += 1
-            if call.event is not None:
-                end = torch.cuda.Event(enable_timing=True)
-                end.record()
-                self._timed.append((key, call.event, end, heavy))
+            if end is not None:
+                self._timed.append((call, end, heavy))
+                found.heavy_seconds += call.heavy
             else:
                 found.seconds += seconds
                 found.heavy_seconds += seconds if heavy else call.heavy
             if stack:
-                stack[-1].heavy += seconds if heavy else call.heavy
+                if end is None:
+                    stack[-1].heavy += seconds if heavy else call.heavy
                 stack[-1].children.append(key)
             for child in dict.fromkeys(call.children):
                 if key not in self.calls[child].inside:
@@ -231,6 +246,8 @@ class Capture:
                 self._write(found)  # a program that waits from here on, and is killed, has called it
             if time.monotonic() - self._flushed > FLUSH_S:
                 self.flush()
+        for above in stack:  # what is written here, or waited for, is no time of theirs
+            above.begun += time.perf_counter() - ended
 
     def _key(self, module: nn.Module, arguments: Any, options: Any) -> str:
         signature = self._signatures.get(id(module))
@@ -255,34 +272,45 @@ class Capture:
             return alike[0]
         found = CapturedCall(key, type(module).__name__, shapes, sum(1 for _ in module.modules()))
         self.calls[key] = found
-        self._busy, begun = True, time.perf_counter()
+        self._local.busy = True  # other threads go on to be counted
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()  # or what still runs would be taken for time of writing
+        begun = time.perf_counter()
+        path = self.folder / "tasks" / f"{key}.py"
         try:
-            task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
-            write_atomic(self.folder / "tasks" / f"{key}.py", encoded(task.source))
+            if not (self.resume and path.exists()):
+                task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
+                write_atomic(path, encoded(task.source))
             found.task = f"tasks/{key}.py"
         except OSError:
             raise
         except Exception as error:  # a module may do anything when it is asked for its state
             found.reason = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
         finally:
-            self._busy = False
-            for call in self._local.stack:  # what is written here is no time of theirs
-                call.begun += time.perf_counter() - begun
+            self._local.busy = False
+            for call in self._local.stack:
+                call.written += time.perf_counter() - begun
         return key
 
     def flush(self) -> None:
         """Everything so far is on disk after this."""
         with self._lock:
             rest = []
-            for key, begun, end, heavy in self._timed:
+            for call, end, heavy in self._timed:
                 if not end.query():
-                    rest.append((key, begun, end, heavy))
+                    rest.append((call, end, heavy))
                     continue
-                seconds = begun.elapsed_time(end) / 1000
-                self.calls[key].seconds += seconds
-                if heavy:
-                    for above in {key, *self._above(key)}:
-                        self.calls[above].heavy_seconds += seconds
+                seconds = max(0.0, call.event.elapsed_time(end) / 1000 - call.written)
+                self.calls[call.key].seconds += seconds
+                self._changed.add(call.key)
+                above: _Open | None = call if heavy else None
+                while above is not None:
+                    if above.key:
+                        self.calls[above.key].heavy_seconds += seconds
+                        self._changed.add(above.key)
+                    else:  # it is under way
+                        above.heavy += seconds
+                    above = above.above
             self._timed = rest
             for key in self._changed:
                 self._write(self.calls[key])
@@ -290,16 +318,6 @@ class Capture:
             with contextlib.suppress(OSError):
                 os.fsync(self._file.fileno())
             self._flushed = time.monotonic()
-
-    def _above(self, key: str) -> set[str]:
-        found: set[str] = set()
-        pending = list(self.calls[key].inside)
-        while pending:
-            above = pending.pop()
-            if above not in found:
-                found.add(above)
-                pending += self.calls[above].inside
-        return found
 
     def _write(self, call: CapturedCall) -> None:
         self._file.write(json.dumps(asdict(call)) + "\n")
@@ -341,9 +359,9 @@ def report(calls: Any, most: int = 20) -> str:
     return "\n".join([*lines, f"… and {len(ranked) - most} more"] if len(ranked) > most else lines)
 
 
-def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None) -> Capture:
+def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None, resume: bool = False) -> Capture:
     """`with bottega.capture() as calls:` records every module that is called inside; with `model`, only that model's."""
-    return Capture(folder, model)
+    return Capture(folder, model, resume)
 
 
 def start_from_environment() -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from bottega.core.arguments import Arguments
-from bottega.episodes.delivery.answer_error import tensors_of
+from bottega.episodes.delivery.answer_distance import tensors_of
 from bottega.episodes.delivery.drop_in.state import attributes_of, difference
 
 LAYER_INDEX = "layer_idx"

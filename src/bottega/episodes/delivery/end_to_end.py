@@ -22,7 +22,7 @@ from torch import nn
 from bottega.core.arguments import Arguments
 from bottega.core.files import file_sha256
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery.answer_error import AnswerError
+from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.result import OPTIMIZED
 from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, placed, told
 from bottega.judge.baselines import COMPILE_MODES
@@ -64,7 +64,7 @@ class EndToEnd:
     def choose(self, parts: Sequence[Part], first: Sequence[Part] = (), plain: Sequence[Part] = ()) -> Iterator[FormResult]:
         """What is known after each step; the last is the result. `first`: parts that are tried together, before each is put in or left out by
         itself. `plain`: those that help the model as it is: not compiled, it is held against this form's rival too."""
-        answers = AnswerError(self.model, self.inputs, self.call, self.precision)
+        answers = AnswerDistance(self.model, self.inputs, self.call, self.precision)
         alone = self.with_parts(plain) if plain and self.form != EAGER else None
         chosen, best = list[Part](), self.rival
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
@@ -119,7 +119,7 @@ class EndToEnd:
         config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
         return torch.compile(shared_copy(model), mode=COMPILE_MODES[self.form])  # type: ignore[return-value]
 
-    def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerError) -> FormResult:
+    def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerDistance) -> FormResult:
         models = {OURS: ours, PLAIN: alone, self.form: self.rival, EAGER: self.model}
         there = {name: model for name, model in models.items() if model is not None}
         times: dict[str, list[float]] = {}
@@ -208,6 +208,12 @@ def _seconds(model: nn.Module, call: Call) -> float:
 def _device(model: nn.Module) -> str:
     """Of its first tensor on a GPU, else the CPU."""
     return next((str(tensor.device) for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda), "cpu")
+
+
+def on_device_of(model: nn.Module) -> torch.cuda.device_of:
+    """Its GPU is the current one inside: events are recorded there, and kernels run on no other."""
+    tensors = (*model.parameters(), *model.buffers())
+    return torch.cuda.device_of(next((tensor for tensor in tensors if tensor.is_cuda), torch.empty(0)))
 
 
 def _on_gpu(model: nn.Module) -> bool:

@@ -1,7 +1,7 @@
 """One compiled form of a whole model in a process of its own, which begins to compile beside the search and is stopped when its time is over.
 
 It has the model as the text that a capture wrote: weights are drawn anew. What it found so far is reported after each step, so that a compiler that
-does not end takes nothing with it but what it had not yet done.
+does not end takes nothing with it but what it had not yet done. It does not outlive whoever started it, however that ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from typing import Any
 
 import bottega
 from bottega.episodes.delivery.whole_model import FormResult, Part, form_text
+from bottega.sandbox import linux
 
 COMMAND = "from bottega.episodes.delivery.form_process import main; main()"
-KILLED_AFTER_S = 10.0
 
 
 @dataclass
@@ -67,9 +68,15 @@ class FormProcess:
         return self.folder / f"form-{self.form}.log"
 
     def choose(
-        self, parts: Sequence[Part], first: Sequence[Part], plain: Sequence[Part], seconds: float | None, say: Any
+        self,
+        parts: Sequence[Part],
+        first: Sequence[Part],
+        plain: Sequence[Part],
+        seconds: float | None,
+        say: Any,
+        others: Sequence[FormProcess] = (),
     ) -> FormResult:
-        """What it found by then, with a word on what is missing."""
+        """What it found by then, with a word on what is missing. The others pause from where its model is compiled."""
         numbers = {part.folder: number for number, part in enumerate(parts)}
         self._tell(
             {"parts": [asdict(part) for part in parts], "first": [numbers[part.folder] for part in first],
@@ -84,28 +91,40 @@ class FormProcess:
                 return replace(
                     known, missing=f"{'not measured: ' if not known.times_ms else ''}{over}; compile_minutes= allows more"
                 )
-            if line is None:
-                return replace(known, missing=f"not measured: its process ended; {self.log} has more")
+            if line is None or "failed" in line:
+                why = line["failed"] if line else "its process ended"
+                return replace(known, missing=f"{'' if known.times_ms else 'not measured: '}{why}; {self.log} has more")
             if "say" in line:
                 say(line["say"])
-            elif "failed" in line:
-                return replace(
-                    known, missing=f"{'' if known.times_ms else 'not measured: '}{line['failed']}; {self.log} has more"
-                )
             elif "result" in line:
                 known = FormResult.from_json(line["result"])
-            ready = ready or "ready" in line
+            if "ready" in line:
+                ready = True
+                for other in others:
+                    other.pause()
             if "done" in line:
                 return known
 
+    def pause(self) -> None:
+        """While something else is timed: a compiler takes all cores, and tries kernels on the device."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def close(self) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._process.wait()
-            self._process.stdin.close()
+            with contextlib.suppress(OSError):  # what it was told last, and never read
+                self._process.stdin.close()
             self._scratch.cleanup()
             self._process = None
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
 
     def _tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # it has ended, which its reader says
@@ -124,6 +143,7 @@ def main() -> None:
     """The process. Standard output has the messages alone; it ends with whoever started it."""
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGCONT)  # it may be stopped, and is to see that nobody is there any more
     asked: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
 
@@ -142,28 +162,35 @@ def main() -> None:
 
 
 def _listen(asked: queue.Queue[dict[str, Any]]) -> None:
+    scratch = ""
     for line in sys.stdin:
-        asked.put(json.loads(line))
-    os._exit(1)
+        asked.put(message := json.loads(line))
+        scratch = message.get("scratch", scratch)
+    if scratch:
+        shutil.rmtree(scratch, ignore_errors=True)
+    os.killpg(0, signal.SIGKILL)  # with the compiler's processes
 
 
 def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
     import torch
 
     from bottega.core.arguments import Arguments, read_arguments
-    from bottega.episodes.delivery.end_to_end import EndToEnd
+    from bottega.episodes.delivery.end_to_end import EndToEnd, on_device_of
     from bottega.judge.loading import import_source
 
     job = asked.get()
     torch.set_float32_matmul_precision(job["matmul"])
     task = import_source(Path(job["task"]).read_text(encoding="utf-8"), "task", job["scratch"])
     model = task.Model().to(job["device"])
+    if job["device"] != "cpu":
+        os.nice(10)  # it compiles while the judge takes times
     moved = torch.utils._pytree.tree_map(
         lambda value: value.to(job["device"]) if isinstance(value, torch.Tensor) else value, task.get_inputs()
     )
     inputs = Arguments(*read_arguments(moved, model.forward))
     measured = EndToEnd(model, inputs, Path(job["folder"]), job["form"], job["precision"], lambda text: tell(say=text))
     begun = time.monotonic()
+    on_device_of(model).__enter__()
     measured.call(measured.rival)
     measured.call(measured.rival)
     tell(

@@ -11,6 +11,7 @@ from bottega.core.verdict import BEST, Speedup, interval_text
 from bottega.judge.baselines import COMPILE_MODES, measured
 
 EAGER = "eager"
+INTERVALS = "Intervals: 99 %, of calls that take turns in one process. What else the machine did then is not in them. Milliseconds: medians."
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,9 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
     best, names = whole.best, whole.measured
     lines = [f"# {title}, end to end", ""]
     if best is not None:
-        lines += [f"Handed over: the model with its faster parts, {form_text(best.form)}. It surely beats {whole.rival}.", ""]
+        slower = [f"It does not surely beat {name}." for name, found in whole.speedups.items() if found.low <= 1]
+        sure = f"Handed over: the model with its faster parts, {form_text(best.form)}. It surely beats {whole.rival}."
+        lines += [" ".join([sure, *slower]), ""]
     elif whole.against(EAGER):
         lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
     else:
@@ -174,7 +177,7 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
         ms = f"{each.times_ms['optimized']:.3f}" if each.kept and "optimized" in each.times_ms else ""
         lines.append(f"| {form_text(each.form)} | {' | '.join(cells)} | {ms} |")
     lines += [f"| without: {name} | {' | '.join('' for _ in names)} | {ms} |" for name, ms in _rivals(whole).items()]
-    lines += [""]
+    lines += ["", INTERVALS, ""]
     for each in whole.forms:
         if each.missing:
             lines.append(f"{form_text(each.form).capitalize()}: {each.missing}.")

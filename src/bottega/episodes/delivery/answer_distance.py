@@ -21,7 +21,7 @@ LARGEST_EXACT = 8 << 30
 Run = Callable[[nn.Module, Arguments], Any]
 
 
-class AnswerError:
+class AnswerDistance:
     """Exact is fp64, or fp32 for a model in halves that is too large; nothing where neither fits or runs."""
 
     def __init__(self, model: nn.Module, inputs: Arguments, run: Run, precision: str = "fp32") -> None:
