@@ -5,6 +5,7 @@ Floating types narrower than fp32 are loaded as fp32, computed in fp32 and round
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -150,6 +151,11 @@ def apply(function: str, *arguments: Expression | float | int | bool) -> Apply:
     if function not in FUNCTIONS:
         raise ValueError(f"no such function: {function}")
     return Apply(function, tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments))
+
+
+def finite_or_zero(x: Expression) -> Apply:
+    """What torch's logsumexp takes off: a maximum, unless it is infinite."""
+    return apply("where", apply("eq", apply("abs", x), math.inf), 0.0, x)
 
 
 def titled(expression: Expression, title: str) -> Expression:

@@ -56,10 +56,9 @@ def attention_kernel(
                 seen = seen & (m != 0)
         scores = tl.where(seen, scores, -float("inf"))
         new = tl.maximum(peak, tl.max(scores, axis=1, keep_dims=True))
-        if MASKED:
-            new = tl.where(new == -float("inf"), 0.0, new)
-        p = tl.exp2(scores - new)
-        fix = tl.exp2(peak - new)
+        level = tl.where(new == -float("inf"), 0.0, new) if MASKED else new
+        p = tl.exp2(scores - level)
+        fix = tl.exp2(peak - level)
         total = total * fix + tl.sum(p, axis=1, keep_dims=True)
         v = tl.load(v_ptr + down * stride_vn + col * stride_vd, mask=(down < keys) & (col < DV), other=0.0)
         acc = tl.dot(p.to(v.dtype), v, acc * fix, input_precision="tf32x3")
