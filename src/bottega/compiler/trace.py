@@ -21,6 +21,7 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch._higher_order_ops import effects
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.export import exported_program
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -46,6 +47,8 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 """Of a module itself: they are traced, and its constructor would register them once more."""
 WRITTEN_TENSOR = "is mutated in the forward method"
 """Torch's own words for a tensor of the module that is no buffer."""
+ASSERTED = ("_assert_scalar", "_assert_async", "_assert_tensor_metadata", "_linalg_check_errors", "sym_constrain_range", "sym_constrain_range_for_size", "item")
+"""Operators that raise an error for some values, and the one that takes a number out of a tensor for them."""
 OVERWRITING = ("copy", "fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros")
 """Of what these are given first they need the shape alone."""
 STATISTICS = ("batch_norm", "instance_norm", "_batch_norm_legit", "_batch_norm_legit_functional")
@@ -142,7 +145,18 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
     with checks_pass(), straight_attention():
-        return torch.export.export(model, given.positional, given.keywords, strict=False)
+        return _without_checks(torch.export.export(model, given.positional, given.keywords, strict=False))
+
+
+def _without_checks(exported: Any) -> Any:
+    """Without what raises an error for some values, and what only that asked for."""
+    graph = exported.graph
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users:
+            arithmetic = getattr(node.target, "_schema", None) is None  # of Python's, with numbers out of tensors
+            if arithmetic or operator_name(node.target) in ASSERTED:
+                graph.erase_node(node)
+    return exported
 
 
 def _make_buffers(model: nn.Module) -> None:
@@ -236,8 +250,9 @@ def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = (
     """
     here = _targets(exported)
     occurring = {composite for composite in _composites() if composite in here or operator_name(composite) in ("where", *known)}
-    with _LIST, mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext():
-        return exported.run_decompositions(apart)
+    listed = mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext()
+    with _LIST, listed, mock.patch.object(effects, "has_effects", lambda operator: False):  # of which torch makes tokens
+        return _without_checks(exported.run_decompositions(apart))
 
 
 @functools.cache

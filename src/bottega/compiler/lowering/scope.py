@@ -10,6 +10,7 @@ from typing import Any
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import (
+    BITS,
     TRUTHS,
     Apply,
     Cast,
@@ -261,6 +262,7 @@ def _is_of(body: Expression, dtype: str) -> bool:
         "minimum",
         "remainder",
         "floor_divide",
+        *BITS,
     )
     return isinstance(body, Index) or (whole and all(_is_of(each, dtype) for each in children(body)))
 
