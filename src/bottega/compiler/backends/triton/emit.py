@@ -177,15 +177,15 @@ class TritonEmitter(ExpressionEmitter):
             return f"{self.index(value.axis, int(by.value))} % {self.constant(by)[0]}", MUL
         left, right = self.named(value), self.text(by, uses)
         divisor = wrap(right[0], right[1], ATOM)
-        if self.kind(node) == "float":
-            if node.function == "floor_divide":
-                return f"tl.floor({left} / {divisor})", ATOM
-            return f"{left} - tl.floor({left} / {divisor}) * {divisor}", ADD
         if isinstance(value, Index) and isinstance(by, Constant):
             return f"{left} // {divisor}", MUL
-        rest = self.writer.numbered()
-        self.writer.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
+        rest = self.named(Apply("fmod", (value, by)))  # the sign of the dividend, as in C
         off = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"
+        if self.kind(node) == "float" and node.function == "floor_divide":
+            quotient = self.writer.numbered()
+            self.writer.line(f"{quotient} = ({left} - {rest}) / {divisor}")
+            whole = f"tl.floor(tl.where({off}, {quotient} - 1.0, {quotient}) + 0.5)"
+            return f"tl.where({divisor} == 0, {left} / {divisor}, {whole})", ATOM
         if node.function == "remainder":
             return f"tl.where({off}, {rest} + {divisor}, {rest})", ATOM
         return f"tl.where({off}, {left} // {divisor} - 1, {left} // {divisor})", ATOM
