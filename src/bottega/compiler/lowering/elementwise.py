@@ -254,7 +254,8 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("sqrt", apply("add", apply("mul", x, x), apply("mul", get("other"), get("other"))))
         case "logaddexp":
             y = get("other")
-            gap = apply("neg", apply("abs", apply("sub", x, y)))
+            apart = apply("where", apply("eq", x, y), 0.0, apply("sub", x, y))  # also of two infinities
+            gap = apply("neg", apply("abs", apart))
             return apply("add", apply("maximum", x, y), apply("log1p", apply("exp", gap)))
         case "xlogy":
             return apply("where", apply("eq", x, 0.0), 0.0, apply("mul", x, apply("log", get("other"))))
