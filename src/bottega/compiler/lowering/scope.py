@@ -234,7 +234,7 @@ class LoweringScope:
             tensor = self.dense(tensor)
             view = reshaped(tensor.view, shape)
             assert view is not None
-        sizes = ", ".join(map(str, shape))
+        sizes = ", ".join(map(str, shape)) or "()"
         text = f"{tensor.view.text}.reshape({sizes})"
         axes = reshaped_axes(tensor.view, shape)
         return LoweredTensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)

@@ -133,7 +133,8 @@ def write_attention(file: FileWriter, kernel: Attention) -> None:
             if kernel.mask_dtype == "bool":
                 seen.append("m")
             else:
-                line(f"scores += m.to(tl.float32) * {LOG2E}")
+                line("m = m.to(tl.float32)")
+                line(f"scores += tl.where(m < -1e38, 0.5 * m, m) * {LOG2E}")  # the lowest number times that is infinite
         if seen:
             line(f'scores = tl.where({" & ".join(seen)}, scores, -float("inf"))')
         line(f"new = tl.maximum({peak}, tl.max(scores, axis=1, keep_dims=True))")

@@ -55,7 +55,8 @@ class RowKernel(RowIndex):
                 continue
             value = emitter.write([reduction.body], 60)[0]
             kind, dtype = kind_and_type(reduction)
-            careful = is_careful(reduction, kind, kernel)
+            same = [each for each in kernel.reductions if (each.operation, each.body) == (reduction.operation, reduction.body)]
+            careful = any(is_careful(each, kind, kernel) for each in same)
             probe = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
             lanes = self.masked(probe, reduction, value)
             text = probe.place(self.scope, lanes) or self.scope.over(reduce_function(reduction, careful), lanes)

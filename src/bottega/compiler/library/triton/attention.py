@@ -51,7 +51,8 @@ def attention_kernel(
             at = mask_ptr + batch * stride_mb + head * stride_mh + row * stride_mm + across * stride_mn
             m = tl.load(at, mask=(row < queries) & (across < keys), other=0)
             if ADDED:
-                scores += m * 1.4426950408889634
+                m = m.to(tl.float32)
+                scores += tl.where(m < -1e38, 0.5 * m, m) * 1.4426950408889634  # the lowest number times that is infinite
             else:
                 seen = seen & (m != 0)
         scores = tl.where(seen, scores, -float("inf"))
