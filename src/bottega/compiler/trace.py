@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import linecache
 import re
 import sys
@@ -31,7 +32,7 @@ from bottega.compiler.call_names import self_text
 from bottega.compiler.masked_elements import with_masks_kept
 from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.compiler.self_attention import straight_attention
-from bottega.compiler.traced_graph import Graph, attribute_of, graph_of, has_tensor, operator_name
+from bottega.compiler.traced_graph import WHOLE, Graph, attribute_of, graph_of, has_tensor, operator_name
 from bottega.compiler.value_checks import checks_pass
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
@@ -112,6 +113,9 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         _group_experts(model)
         _fix_momentum(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
+        own_hooks = [name for name in HOOKS if getattr(model, name)]
+        if _clashes(model):
+            model = _Around(model)
         whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
             whole = _exported(model.eval(), given)
@@ -135,12 +139,37 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         if key := _changed_buffer(exported):
             raise Refusal(f"keeps {self_text(key)} from call to call")
     graph = graph_of(exported, model, given)
-    hooked = [name for name in HOOKS if getattr(model, name)]
     return dataclasses.replace(
         graph,
         evaluated=evaluated,
-        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in hooked)),
+        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in own_hooks)),
     )
+
+
+class _Around(nn.Module):
+    """A module as a part, since torch.fx keeps the parts of what it traces beside names of its own: `graph`, `code`, `meta`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.add_module(WHOLE, model)
+        self.training = model.training
+
+        def forward(*given: Any, **named: Any) -> Any:
+            return model(*given, **named)
+
+        forward.__signature__ = inspect.signature(model.forward)  # type: ignore[attr-defined]
+        self.forward = forward
+
+
+@functools.cache
+def _taken() -> frozenset[str]:
+    """The names that a traced module has beside those of every module."""
+    traced, plain = torch.fx.GraphModule(nn.Module(), torch.fx.Graph()), nn.Module()
+    return frozenset({*dir(traced), *vars(traced)} - {*dir(plain), *vars(plain)})
+
+
+def _clashes(model: nn.Module) -> bool:
+    return not _taken().isdisjoint((*vars(model), *model._modules, *model._parameters, *model._buffers))
 
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
