@@ -18,7 +18,9 @@ _UNARY = (
 )
 BITS = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"))
 """Of whole numbers. What is shifted right keeps its sign; by how much lies within the type."""
-_BINARY = f"add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or {' '.join(sorted(BITS))}"
+_BINARY = (
+    f"add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or {' '.join(sorted(BITS))}"
+)
 UNARY = frozenset(_UNARY.split())
 """`relu` and `sign` pass NaN on, as torch does; `round` goes to even; `sigmoid` must not overflow."""
 BINARY = frozenset(_BINARY.split())

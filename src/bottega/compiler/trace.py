@@ -48,7 +48,15 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 """Of a module itself: they are traced, and its constructor would register them once more."""
 WRITTEN_TENSOR = "is mutated in the forward method"
 """Torch's own words for a tensor of the module that is no buffer."""
-ASSERTED = ("_assert_scalar", "_assert_async", "_assert_tensor_metadata", "_linalg_check_errors", "sym_constrain_range", "sym_constrain_range_for_size", "item")
+ASSERTED = (
+    "_assert_scalar",
+    "_assert_async",
+    "_assert_tensor_metadata",
+    "_linalg_check_errors",
+    "sym_constrain_range",
+    "sym_constrain_range_for_size",
+    "item",
+)
 """Operators that raise an error for some values, and the one that takes a number out of a tensor for them."""
 OVERWRITING = ("copy", "fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros")
 """Of what these are given first they need the shape alone."""

@@ -112,7 +112,11 @@ def graph_of(exported: Any, model: nn.Module, given: Arguments) -> Graph:
             elif node.name in constants:
                 if node.name not in numbers and node.name not in empty and node.users:
                     buffer = f"constant_{len(held)}"
-                    value = self_text(attributes[node.name].removeprefix(f"{WHOLE}.")) if node.name in attributes else _literal(constants[node.name])
+                    value = (
+                        self_text(attributes[node.name].removeprefix(f"{WHOLE}."))
+                        if node.name in attributes
+                        else _literal(constants[node.name])
+                    )
                     held.append(f"self.register_buffer({buffer!r}, {value}, persistent=False)")
                     parameters[node.name] = (f"self.{buffer}", _spec_of(node.meta["val"]))
             elif isinstance(node.meta.get("val"), torch.Tensor):

@@ -64,7 +64,7 @@ PAIRS = {name: name for name in ("fmod", "remainder", "atan2", "maximum", "minim
     "logical_and": "and",
     "logical_or": "or",
 }
-BITS = {f"{mark}{name}{mark}" if mark else f"bitwise_{name}": f"bitwise_{name}" for name in ("and", "or", "xor") for mark in ("", "__")}
+BITS = {word: f"bitwise_{name}" for name in ("and", "or", "xor") for word in (f"bitwise_{name}", f"__{name}__")}
 SHIFTS = {
     word: f"bitwise_{side}_shift" for side in ("left", "right") for word in (f"bitwise_{side}_shift", f"__{side[0]}shift__")
 }

@@ -31,7 +31,22 @@ _OPERATORS = {
     "ge": (">=", 4), "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7),
 }  # fmt: skip
 _KEEP_TYPE = frozenset(
-    ["neg", "abs", "add", "sub", "mul", "maximum", "minimum", "fmod", "remainder", "floor_divide", "relu", "sign", "square", *BITS]
+    [
+        "neg",
+        "abs",
+        "add",
+        "sub",
+        "mul",
+        "maximum",
+        "minimum",
+        "fmod",
+        "remainder",
+        "floor_divide",
+        "relu",
+        "sign",
+        "square",
+        *BITS,
+    ]
 )
 _BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_left_shift": "<<", "bitwise_right_shift": ">>"}
 _ROUNDING = frozenset(["floor", "ceil", "round", "trunc"])

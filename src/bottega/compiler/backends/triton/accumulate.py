@@ -11,7 +11,19 @@ from dataclasses import replace as changed
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import KernelWriter
 from bottega.compiler.backends.triton.spelling import NARROW
-from bottega.compiler.expression import TRUTHS, Apply, Cast, Constant, Expression, Load, Name, finite_or_zero, names, replace, walk
+from bottega.compiler.expression import (
+    TRUTHS,
+    Apply,
+    Cast,
+    Constant,
+    Expression,
+    Load,
+    Name,
+    finite_or_zero,
+    names,
+    replace,
+    walk,
+)
 from bottega.compiler.kernel import Reduction, RowProgram
 
 

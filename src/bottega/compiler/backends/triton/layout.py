@@ -19,7 +19,7 @@ from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.spelling import NARROW, kind_of
-from bottega.compiler.expression import Cast, Expression, Gather, Load, views, walk
+from bottega.compiler.expression import Cast, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.view import View
 

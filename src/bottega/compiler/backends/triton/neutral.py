@@ -47,8 +47,10 @@ def at_masked(node: Expression, other: Callable[[Load | Gather], float | None]) 
         return None
     values = [at_masked(argument, other) for argument in node.arguments]
     first = values[0]
-    if node.function == "sub" and first == -math.inf and not any(
-        isinstance(inner, Load | Gather | Index) for inner in walk(node.arguments[1])
+    if (
+        node.function == "sub"
+        and first == -math.inf
+        and not any(isinstance(inner, Load | Gather | Index) for inner in walk(node.arguments[1]))
     ):
         return -math.inf  # what a row shares is taken off
     if any(value is None for value in values):
