@@ -165,6 +165,19 @@ MODULES = {
         "x, y, v",
         before="assert x.isfinite().all() and not x.isnan().any(), 'numbers'; assert not (y > 1e9).any()",
     ),
+    "checks_of_numbers": module(
+        "x * 2 + torch.linalg.inv(x.T @ x + 9 * torch.eye(5)).sum()",
+        "torch.randn(6, 5)",
+        before="assert x.max().item() < 1e9; assert not torch.equal(x, x + 1); torch._check(bool((x > -1e9).all())); torch._assert(x.sum() < 9, '')",
+    ),
+    "parts_called_like_a_graphs": module(
+        "F.relu(y) * self.code + self.meta(x)[0]",
+        "torch.randn(3, 5, 4)",
+        init="self.graph = nn.Linear(4, 4); self.code = torch.arange(4.0); self.meta = nn.GRU(4, 4); self._code = nn.Parameter(torch.ones(4))",
+        before="y = self.graph(x) + self._code; y[:, 0] = 1.0",
+    ),
+    "numbers_that_are_complex": module("(x * 1j).imag + torch.exp(x * (0.5 + 2j)).real"),
+    "products_of_two_rows": module("torch.dot(x[0], x[1]) + torch.tensordot(x, x, 2)"),
     "sums_of_letters": module(
         "torch.einsum('bii->bi', x) * 2, torch.einsum('bij->j', x) + 1, torch.einsum('i,j->ij', x[0, 0], x[0, 1]) - 1", "torch.randn(3, 5, 5)"
     ),

@@ -91,6 +91,7 @@ def _group(
         dtype=scores.dtype,
         stores=output.stores,
         origin=("attention",),
+        unseeing="nan",
     ), gone
 
 

@@ -5,6 +5,7 @@ Floating types narrower than fp32 are loaded as fp32, computed in fp32 and round
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -15,7 +16,11 @@ _UNARY = (
     "neg abs exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
     "sigmoid relu floor ceil round trunc sign not isnan square"
 )
-_BINARY = "add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or"
+BITS = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"))
+"""Of whole numbers. What is shifted right keeps its sign; by how much lies within the type."""
+_BINARY = (
+    f"add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or {' '.join(sorted(BITS))}"
+)
 UNARY = frozenset(_UNARY.split())
 """`relu` and `sign` pass NaN on, as torch does; `round` goes to even; `sigmoid` must not overflow."""
 BINARY = frozenset(_BINARY.split())
@@ -169,6 +174,11 @@ def apply(function: str, *arguments: Expression | float | int | bool) -> Apply:
     if function not in FUNCTIONS:
         raise ValueError(f"no such function: {function}")
     return Apply(function, tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments))
+
+
+def finite_or_zero(x: Expression) -> Apply:
+    """What torch's logsumexp takes off: a maximum, unless it is infinite."""
+    return apply("where", apply("eq", apply("abs", x), math.inf), 0.0, x)
 
 
 def titled(expression: Expression, title: str) -> Expression:

@@ -169,6 +169,8 @@ class Attention:
     stores: tuple[StoreOp, ...]
     """Over batch + (queries, value_width); bodies use ACCUMULATOR."""
     origin: tuple[str, ...] = ()
+    unseeing: Literal["zero", "nan"] = "zero"
+    """What a query is given whose keys are all masked: torch's attention has zeros, a softmax written out has none."""
 
 
 GROUPED_PARTS = (ACCUMULATOR, "second accumulator")

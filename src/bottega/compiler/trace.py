@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import linecache
 import re
 import sys
@@ -21,6 +22,7 @@ from unittest import mock
 
 import torch
 from torch import nn
+from torch._higher_order_ops import effects
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.export import exported_program
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -30,7 +32,7 @@ from bottega.compiler.call_names import self_text
 from bottega.compiler.masked_elements import with_masks_kept
 from bottega.compiler.recurrent_shapes import one_step_each
 from bottega.compiler.self_attention import straight_attention
-from bottega.compiler.traced_graph import Graph, attribute_of, graph_of, has_tensor, operator_name
+from bottega.compiler.traced_graph import WHOLE, Graph, attribute_of, graph_of, has_tensor, operator_name
 from bottega.compiler.value_checks import checks_pass
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
@@ -46,6 +48,16 @@ HOOKS = ("_forward_pre_hooks", "_forward_hooks")
 """Of a module itself: they are traced, and its constructor would register them once more."""
 WRITTEN_TENSOR = "is mutated in the forward method"
 """Torch's own words for a tensor of the module that is no buffer."""
+ASSERTED = (
+    "_assert_scalar",
+    "_assert_async",
+    "_assert_tensor_metadata",
+    "_linalg_check_errors",
+    "sym_constrain_range",
+    "sym_constrain_range_for_size",
+    "item",
+)
+"""Operators that raise an error for some values, and the one that takes a number out of a tensor for them."""
 OVERWRITING = ("copy", "fill", "zero", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros")
 """Of what these are given first they need the shape alone."""
 STATISTICS = ("batch_norm", "instance_norm", "_batch_norm_legit", "_batch_norm_legit_functional")
@@ -109,6 +121,9 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         _group_experts(model)
         _fix_momentum(model)
         given = read_arguments(namespace["get_inputs"](), model.forward)
+        own_hooks = [name for name in HOOKS if getattr(model, name)]
+        if _clashes(model):
+            model = _Around(model)
         whole = _exported(model, given)
         if evaluated := any(map(_drops, whole.graph.nodes)):  # the judge compares such a module in evaluation mode
             whole = _exported(model.eval(), given)
@@ -132,17 +147,53 @@ def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
         if key := _changed_buffer(exported):
             raise Refusal(f"keeps {self_text(key)} from call to call")
     graph = graph_of(exported, model, given)
-    hooked = [name for name in HOOKS if getattr(model, name)]
     return dataclasses.replace(
         graph,
         evaluated=evaluated,
-        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in hooked)),
+        kept=(*graph.kept, *(f"self.{name}.clear()  # the kernels do what they do" for name in own_hooks)),
     )
+
+
+class _Around(nn.Module):
+    """A module as a part, since torch.fx keeps the parts of what it traces beside names of its own: `graph`, `code`, `meta`."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.add_module(WHOLE, model)
+        self.training = model.training
+
+        def forward(*given: Any, **named: Any) -> Any:
+            return model(*given, **named)
+
+        forward.__signature__ = inspect.signature(model.forward)  # type: ignore[attr-defined]
+        self.forward = forward
+
+
+@functools.cache
+def _taken() -> frozenset[str]:
+    """The names that a traced module has beside those of every module."""
+    traced, plain = torch.fx.GraphModule(nn.Module(), torch.fx.Graph()), nn.Module()
+    return frozenset({*dir(traced), *vars(traced)} - {*dir(plain), *vars(plain)})
+
+
+def _clashes(model: nn.Module) -> bool:
+    return not _taken().isdisjoint((*vars(model), *model._modules, *model._parameters, *model._buffers))
 
 
 def _exported(model: nn.Module, given: Arguments) -> Any:
     with checks_pass(), straight_attention():
-        return torch.export.export(model, given.positional, given.keywords, strict=False)
+        return _without_checks(torch.export.export(model, given.positional, given.keywords, strict=False))
+
+
+def _without_checks(exported: Any) -> Any:
+    """Without what raises an error for some values, and what only that asked for."""
+    graph = exported.graph
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and not node.users:
+            arithmetic = getattr(node.target, "_schema", None) is None  # of Python's, with numbers out of tensors
+            if arithmetic or operator_name(node.target) in ASSERTED:
+                graph.erase_node(node)
+    return exported
 
 
 def _make_buffers(model: nn.Module) -> None:
@@ -236,8 +287,9 @@ def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = (
     """
     here = _targets(exported)
     occurring = {composite for composite in _composites() if composite in here or operator_name(composite) in ("where", *known)}
-    with _LIST, mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext():
-        return exported.run_decompositions(apart)
+    listed = mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext()
+    with _LIST, listed, mock.patch.object(effects, "has_effects", lambda operator: False):  # of which torch makes tokens
+        return _without_checks(exported.run_decompositions(apart))
 
 
 @functools.cache

@@ -25,6 +25,8 @@ from bottega.compiler.call_names import self_text
 from bottega.core.arguments import Arguments
 
 _COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
+WHOLE = "whole_module"
+"""What a module that cannot be traced by itself is called in the one around it."""
 LARGEST_LITERAL = 256
 """Elements of a tensor that is written down as numbers."""
 
@@ -92,6 +94,7 @@ def _number(value: torch.Tensor) -> Any:
 def graph_of(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     signature = exported.graph_signature
     kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    kept = {name: key.removeprefix(f"{WHOLE}.") for name, key in kept.items()}
     constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
     attributes = {name: key for name, key in signature.inputs_to_lifted_tensor_constants.items() if has_tensor(model, key)}
     numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0 and name not in attributes}
@@ -109,7 +112,11 @@ def graph_of(exported: Any, model: nn.Module, given: Arguments) -> Graph:
             elif node.name in constants:
                 if node.name not in numbers and node.name not in empty and node.users:
                     buffer = f"constant_{len(held)}"
-                    value = self_text(attributes[node.name]) if node.name in attributes else _literal(constants[node.name])
+                    value = (
+                        self_text(attributes[node.name].removeprefix(f"{WHOLE}."))
+                        if node.name in attributes
+                        else _literal(constants[node.name])
+                    )
                     held.append(f"self.register_buffer({buffer!r}, {value}, persistent=False)")
                     parameters[node.name] = (f"self.{buffer}", _spec_of(node.meta["val"]))
             elif isinstance(node.meta.get("val"), torch.Tensor):
@@ -215,7 +222,7 @@ def _places(model: nn.Module, given: Arguments) -> dict[str, str]:
 
 def _node(node: Any) -> TraceNode:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
-    module = str(stack[-1][0]) if stack else ""
+    module = str(stack[-1][0]).removeprefix(WHOLE).removeprefix(".") if stack else ""
     if node.target.__name__ == "getitem":
         arguments = {"self": _plain(node.args[0]), "index": node.args[1]}
         return TraceNode(node.name, "getitem", arguments, (_spec(node.meta["val"]),), module)

@@ -8,8 +8,8 @@ import ast
 import linecache
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -20,19 +20,30 @@ import torch
 _ONE = threading.RLock()
 MACHINERY = (__file__, "torch/overrides.py", "torch/_export/", "torch/export/", "torch/fx/", "torch/utils/", "torch/_tensor.py")
 """Files between a question and whoever asks it."""
+QUESTIONS = (
+    *((owner, "__bool__") for owner in (torch.Tensor, torch.SymBool)),
+    *((owner, name) for owner in (torch, torch.Tensor) for name in ("equal", "allclose")),
+)
+CHECKS = ("_check", "_assert", "_assert_async", "_check_value", "_check_with")
+"""Functions of torch that raise an error where what they are given first is false."""
 
 
 @contextmanager
 def checks_pass() -> Iterator[None]:
-    """While it is on, a tensor that is asked for its truth by a check of this thread answers what lets the check pass; any other
-    question goes on. (torch.export takes modes that would see the question away.)"""
-    truth, thread = torch.Tensor.__bool__, threading.get_ident()
+    """While it is on, a tensor, or a comparison of a number out of one, that is asked for its truth by a check of this thread answers what lets the
+    check pass; any other question goes on. (torch.export takes modes that would see the question away.)"""
+    thread = threading.get_ident()
 
-    def asked(tensor: torch.Tensor) -> bool:
-        answer = _passing(sys._getframe(1)) if threading.get_ident() == thread else None
-        return bool(truth(tensor)) if answer is None else answer
+    def answering(question: Callable[..., Any]) -> Callable[..., bool]:
+        def asked(*given: Any, **options: Any) -> bool:
+            answer = _passing(sys._getframe(1)) if threading.get_ident() == thread else None
+            return bool(question(*given, **options)) if answer is None else answer
 
-    with _ONE, mock.patch.object(torch.Tensor, "__bool__", asked):
+        return asked
+
+    with _ONE, ExitStack() as patched:
+        for owner, name in QUESTIONS:
+            patched.enter_context(mock.patch.object(owner, name, answering(getattr(owner, name))))
         yield
 
 
@@ -62,6 +73,8 @@ def _answers(text: str) -> dict[Any, bool]:
         raising = isinstance(node, ast.If) and not node.orelse and isinstance(node.body[-1], ast.Raise)
         if raising or isinstance(node, ast.Assert):
             found.update(_parts(node.test, isinstance(node, ast.Assert)))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHECKS and node.args:
+            found.update(_parts(node.args[0], True))
     return found
 
 

@@ -230,6 +230,6 @@ def _argument(scope: LoweringScope, value: Any) -> Any:
         return PythonText(f"{scope.graph.inputs[0][0]}.device")
     if isinstance(value, float) and not math.isfinite(value):
         return PythonText(f"float('{value}')")
-    if isinstance(value, bool | int | float | str | View) or value is None:
+    if isinstance(value, bool | int | float | complex | str | View) or value is None:
         return value
     raise scope.refuse(f"cannot write {value!r} down")

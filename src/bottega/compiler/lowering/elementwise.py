@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import torch
+
 from bottega.compiler.expression import TRUTHS, Apply, Cast, Constant, Expression, Index, Load, apply
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.traced_graph import Ref
@@ -62,7 +64,13 @@ PAIRS = {name: name for name in ("fmod", "remainder", "atan2", "maximum", "minim
     "logical_and": "and",
     "logical_or": "or",
 }
-OF_TRUTHS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and", "bitwise_and": "and", "bitwise_or": "or"}
+BITS = {word: f"bitwise_{name}" for name in ("and", "or", "xor") for word in (f"bitwise_{name}", f"__{name}__")}
+SHIFTS = {
+    word: f"bitwise_{side}_shift" for side in ("left", "right") for word in (f"bitwise_{side}_shift", f"__{side[0]}shift__")
+}
+OF_TRUTHS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"} | {
+    name: {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "ne"}[function] for name, function in BITS.items()
+}
 """Operators of two truth values whose result is one: torch adds no more than true to true."""
 UNARY: dict[str, Unary] = {
     "silu": lambda x: apply("mul", x, apply("sigmoid", x)),
@@ -73,7 +81,6 @@ UNARY: dict[str, Unary] = {
     "selu": lambda x: elu(x, SELU_ALPHA, SELU_SCALE, 1.0),
     "log_sigmoid": lambda x: apply("neg", softplus(apply("neg", x))),
     "logical_not": lambda x: apply("not", x),
-    "bitwise_not": lambda x: apply("not", x),
     "frac": lambda x: apply("sub", x, apply("trunc", x)),
     "softsign": lambda x: apply("div", x, apply("add", 1.0, apply("abs", x))),
     "erfc": lambda x: apply("sub", 1.0, apply("erf", x)),
@@ -93,7 +100,7 @@ ARGUED = frozenset(
         "rrelu",
         *("gelu", "hardtanh", "softplus", "prelu", "softshrink", "hardshrink", "threshold", "where", "lerp", "addcmul"),
         *("addcdiv", "masked_fill", "tril", "triu", "floor_divide", "hypot", "logaddexp", "xlogy", "square_", "logical_xor"),
-        *("_prelu_kernel", "heaviside", "bitwise_and", "bitwise_or"),
+        *("_prelu_kernel", "heaviside", "bitwise_not", *BITS, *SHIFTS),
     )
 )
 MADE = frozenset(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange", "scalar_tensor", "fill"))
@@ -159,8 +166,6 @@ def _body(scope: LoweringScope, operator: str) -> Expression:
     if operator in PAIRS:
         return apply(PAIRS[operator], _x(scope), get("other"))
     if operator in UNARY:
-        if operator == "bitwise_not" and scope.operand("self").dtype != "bool":
-            raise scope.refuse("bits of integers")
         if operator == "logit" and scope.argument("eps") is not None:
             raise scope.refuse("clamps its input")
         return UNARY[operator](_x(scope))
@@ -182,14 +187,12 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("sub", get("other"), x)
         case "div" | "true_divide":
             mode = scope.argument("rounding_mode")
+            if mode == "floor":
+                return apply("floor_divide", x, get("other"))
+            if mode == "trunc" and "float" not in scope.spec()[1]:
+                return apply("floor_divide", apply("sub", x, apply("fmod", x, get("other"))), get("other"))
             divided = apply("div", x, get("other"))
-            return (
-                divided
-                if mode is None
-                else apply("floor_divide", x, get("other"))
-                if mode == "floor"
-                else apply("trunc", divided)
-            )
+            return divided if mode is None else apply("trunc", divided)
         case "floor_divide":
             return apply("floor_divide", x, get("other"))
         case "pow":
@@ -251,7 +254,8 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("sqrt", apply("add", apply("mul", x, x), apply("mul", get("other"), get("other"))))
         case "logaddexp":
             y = get("other")
-            gap = apply("neg", apply("abs", apply("sub", x, y)))
+            apart = apply("where", apply("eq", x, y), 0.0, apply("sub", x, y))  # also of two infinities
+            gap = apply("neg", apply("abs", apart))
             return apply("add", apply("maximum", x, y), apply("log1p", apply("exp", gap)))
         case "xlogy":
             return apply("where", apply("eq", x, 0.0), 0.0, apply("mul", x, apply("log", get("other"))))
@@ -259,9 +263,23 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("ne", apply("ne", x, 0), apply("ne", get("other"), 0))
         case "heaviside":
             return apply("where", apply("gt", x, 0.0), 1.0, apply("where", apply("eq", x, 0.0), get("values"), 0.0))
-        case "bitwise_and" | "bitwise_or":
-            raise scope.refuse("bits of integers")
+        case "bitwise_not":
+            return apply("not", x) if scope.spec()[1] == "bool" else apply("sub", -1, x)
+    if operator in BITS:
+        return apply(BITS[operator], x, get("other"))
+    if operator in SHIFTS:
+        return _shifted(SHIFTS[operator], x, get("other"), scope.spec()[1])
     raise scope.refuse("is not understood")
+
+
+def _shifted(function: str, x: Expression, by: Expression, dtype: str) -> Expression:
+    """By fewer bits than the type has. Beyond, nothing is left, and of what is shifted right the sign."""
+    bits = torch.iinfo(getattr(torch, dtype)).bits
+    most = bits - (function == "bitwise_right_shift" and dtype != "uint8")
+    far = apply(function, x, min(most, 63)) if function == "bitwise_right_shift" else Constant(0)
+    if isinstance(by, Constant):
+        return apply(function, x, by) if 0 <= by.value < most else far
+    return apply("where", apply("or", apply("lt", by, 0), apply("ge", by, most)), far, apply(function, x, by))
 
 
 def _power(x: Expression, exponent: object, get: Callable[[str], Expression]) -> Expression:

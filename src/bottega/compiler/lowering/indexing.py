@@ -97,8 +97,6 @@ def _indexed(scope: LoweringScope) -> LoweredTensor:
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
     places = tuple(range(dims[0], dims[0] + rank))
     found = [_at(where, shape, places[rank - len(where.shape) :]) for _, where in used]
-    if len(used) == 1:
-        return scope.map(_flat(x, row, {dims[0]: found[0]}), shape, dtype)
     inside = [
         apply("where", apply("lt", index, 0), apply("add", index, x.shape[dim]), index) for dim, index in zip(dims, found)
     ]

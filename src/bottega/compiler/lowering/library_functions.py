@@ -31,6 +31,8 @@ LONG = frozenset(("softmax", "log_softmax", "layer_norm"))
 LONGEST_ROW = 16384
 JOINING = ("torch.cat", "torch.stack")
 LIBRARY_OPERATORS = ALWAYS | STATISTICS | LONG
+_NUMBER = re.compile(r"(?<![\w.'\"])(inf|nan)\b(?!['\"=])")
+"""Numbers that the call graph prints as no Python text has them."""
 _NAME = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 
 
@@ -66,7 +68,7 @@ def lower(scope: LoweringScope, calls: Mapping[str, str]) -> LoweredTensor | Non
     shape, dtype = scope.spec()
     buffer = scope.fresh(shape, dtype)
     library = "F" if hasattr(torch.nn.functional, library_call.function) else "torch"
-    call = replace(own_overload(scope, library_call.results), text=f"{library}.{text}", looks=library_call.looks)
+    call = replace(own_overload(scope, library_call.results), text=f"{library}.{library_call.text}", looks=library_call.looks)
     scope.state(None, call, library_call)
     return LoweredTensor(marked(buffer), dtype)
 
@@ -120,7 +122,7 @@ def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
         (scope.node.name,),
         scope.origin,
         library_call=True,
-        text=text,
+        text=_NUMBER.sub(r'float("\1")', text),
         looks=tuple(looks),
     )
 

@@ -83,7 +83,7 @@ def _element(scope: LoweringScope, operator: str, first: LoweredTensor) -> Expre
             own = apply("where", apply("eq", y, 0.0), 0.0, apply("mul", y, apply("log", y)))  # NaN below zero, as torch has it
             return apply("sub", own, apply("mul", y, x))
         case "soft_margin_loss":
-            return softplus(apply("neg", apply("mul", x, y)), 1.0, 1e30)
+            return apply("log1p", apply("exp", apply("neg", apply("mul", x, y))))  # as torch has it: infinite where exp is
         case "hinge_embedding_loss":
             far = apply("maximum", apply("sub", get("margin"), x), 0.0)
             return apply("add", apply("where", apply("ne", y, 1.0), far, 0.0), apply("where", apply("ne", y, -1.0), x, 0.0))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bottega.compiler.compose import reshaped
-from bottega.compiler.expression import Cast, Expression, Index, Load, Name, apply
+from bottega.compiler.expression import Cast, Expression, Index, Load, Name, apply, finite_or_zero
 from bottega.compiler.kernel import Reduction, RowProgram, StoreOp
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, squeezed_shape, turned
 from bottega.compiler.sizes import marked, wrapped
@@ -85,8 +85,9 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if operator in ("var", "std", "var_mean", "std_mean"):
         return _moments(scope, x, dims, keep, body, operator)
     if operator == "logsumexp":
-        sums = [("top", "max", body), ("total", "sum", apply("exp", apply("sub", body, Name("top"))))]
-        return _row_result(scope, x, dims, keep, sums, apply("add", apply("log", Name("total")), Name("top")))
+        top = finite_or_zero(Name("top"))
+        sums = [("top", "max", body), ("total", "sum", apply("exp", apply("sub", body, top)))]
+        return _row_result(scope, x, dims, keep, sums, apply("add", apply("log", Name("total")), top))
     if operator in ("linalg_vector_norm", "norm"):
         return _length(scope, x, dims, keep, body)
     raise scope.refuse("is not understood")

@@ -11,6 +11,7 @@ from typing import Any
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import (
+    BITS,
     TRUTHS,
     Apply,
     Cast,
@@ -29,7 +30,7 @@ from bottega.compiler.traced_graph import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 HALVES = ("float16", "bfloat16")
-WHOLE = frozenset(("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "remainder", "floor_divide"))
+WHOLE = frozenset(("add", "sub", "mul", "neg", "abs", "maximum", "minimum", "remainder", "floor_divide")) | BITS
 """What gives whole numbers of whole numbers."""
 
 
@@ -236,7 +237,7 @@ class LoweringScope:
             tensor = self.dense(tensor)
             view = reshaped(tensor.view, shape)
             assert view is not None
-        sizes = ", ".join(map(str, shape))
+        sizes = ", ".join(map(str, shape)) or "()"
         text = f"{tensor.view.text}.reshape({sizes})"
         axes = reshaped_axes(tensor.view, shape)
         return LoweredTensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)

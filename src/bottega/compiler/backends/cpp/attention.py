@@ -19,7 +19,7 @@ from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
 TILES = "query_tiles"
-LOWEST, LEAST = "-3e38f", "1e-30f"
+LOWEST, LEAST = "-3.40282347e38f", "1e-30f"
 """Of the largest score, and of the sum that is divided by: a row whose keys are all masked is zero, as torch has it."""
 
 
@@ -114,6 +114,7 @@ def _plain(a: _Heads) -> list[str]:
         function.prelude.use("exp_simd")
         exp = "exp_simd"
     j = a.keys.index
+    zero = a.mask and a.kernel.unseeing == "zero"
     limit = f"std::min({a.queries.index} + 1, {a.keys.size})" if a.kernel.causal else a.keys.size
     loop = f"for (int64_t {j} = 0; {j} < {seen}; ++{j})"
     lines = [
@@ -127,8 +128,8 @@ def _plain(a: _Heads) -> list[str]:
         f"  {scores}[{j}] = {a.masked(f'{dot} * {a.scale}')};",
         f"  {top} = {scores}[{j}] > {top} ? {scores}[{j}] : {top};",
         "}",
-        *([f"{top} = std::max<{a.kind}>({top}, {LOWEST});"] if a.mask else []),
-        f"{a.kind} {total} = {LEAST if a.mask else 0};",
+        *([f"{top} = std::max<{a.kind}>({top}, {LOWEST});"] if zero else []),
+        f"{a.kind} {total} = {LEAST if zero else 0};",
         f"#pragma omp simd reduction(+ : {total})",
         f"{loop} {{",
         f"  {scores}[{j}] = {exp}({scores}[{j}] - {top});",
@@ -198,7 +199,7 @@ def _tiled(a: _Heads) -> list[str]:
     score = f"{n['row']}[{j}]"
     mask = [f"for (int64_t {j} = 0; {j} < {n['seen']}; ++{j}) {score} = {a.masked(score)};"] if a.mask else []
     peak, least = f"{largest}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}]; }})", ""
-    if a.mask:
+    if a.mask and kernel.unseeing == "zero":
         peak, least = f"std::max({peak}, {LOWEST})", f"{LEAST} + "
     clamped = f"std::min({n['first']} + {u}, {a.queries.size} - 1)"
     tile = [

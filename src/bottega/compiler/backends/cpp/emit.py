@@ -10,6 +10,7 @@ from bottega.compiler.backends.cpp.prelude import VECTORS
 from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, floating, literal, memory_type, promoted
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import (
+    BITS,
     TRUTHS,
     Apply,
     Cast,
@@ -30,8 +31,24 @@ _OPERATORS = {
     "ge": (">=", 4), "add": ("+", 6), "sub": ("-", 6), "mul": ("*", 7), "div": ("/", 7),
 }  # fmt: skip
 _KEEP_TYPE = frozenset(
-    ["neg", "abs", "add", "sub", "mul", "maximum", "minimum", "fmod", "remainder", "floor_divide", "relu", "sign", "square"]
+    [
+        "neg",
+        "abs",
+        "add",
+        "sub",
+        "mul",
+        "maximum",
+        "minimum",
+        "fmod",
+        "remainder",
+        "floor_divide",
+        "relu",
+        "sign",
+        "square",
+        *BITS,
+    ]
 )
+_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_left_shift": "<<", "bitwise_right_shift": ">>"}
 _ROUNDING = frozenset(["floor", "ceil", "round", "trunc"])
 _LIBRARY = {"round": "nearbyint", "abs": "fabs"}
 LOCALS = ("v", "w", "u", "t", "s", "q")
@@ -266,6 +283,10 @@ class CppEmitter:
             condition = _wrapped(*self._at(arguments[0], "bool"), 1)
             yes, no = (_wrapped(*self._at(argument, kind), 1) for argument in arguments[1:])
             return f"({condition} ? {yes} : {no})", PRIMARY
+        if name in _BITS:
+            first, second = (_wrapped(*self._at(argument, "int64_t"), UNARY) for argument in arguments)
+            first = f"int64_t({first})" if isinstance(arguments[0], Constant) else first
+            return f"({first} {_BITS[name]} {second})", PRIMARY
         if name == "not":
             return f"!{_wrapped(*self._at(arguments[0], 'bool'), UNARY)}", UNARY
         kind = self.kind(node)

@@ -5,13 +5,26 @@ States are of the kind that can be merged, so that the same lines end a loop and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
 
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import KernelWriter
 from bottega.compiler.backends.triton.spelling import NARROW
-from bottega.compiler.expression import Apply, Constant, Expression, Load, Name, names, walk
-from bottega.compiler.kernel import Reduction
+from bottega.compiler.expression import (
+    TRUTHS,
+    Apply,
+    Cast,
+    Constant,
+    Expression,
+    Load,
+    Name,
+    finite_or_zero,
+    names,
+    replace,
+    walk,
+)
+from bottega.compiler.kernel import Reduction, RowProgram
 
 
 @dataclass
@@ -140,11 +153,16 @@ NEIGHBOURS = 8
 
 @dataclass
 class OnlineSoftmax:
-    """A maximum and the sum of exponentials below it, in one sweep."""
+    """A maximum and the sum of exponentials below it, in one sweep.
+
+    While lanes become one, an infinite maximum takes nothing off, so that a piece of a row that holds -inf alone can be put together with others.
+    """
 
     peak: Reduction
     total: Reduction
     function: str
+    careful: bool = False
+    """Whether a NaN must be the maximum, too."""
     states: list[str] = field(default_factory=list)
 
     @property
@@ -157,8 +175,9 @@ class OnlineSoftmax:
 
     def begin(self, scope: ReductionScope) -> None:
         self.states = [scope.writer.fresh(self.peak.name), scope.writer.fresh(self.total.name)]
-        own = replace(scope, shape=scope.shape.replace(",)", f" // {NEIGHBOURS},)")) if self._by_threads(scope) else scope
-        scope.writer.line(f"{self.states[0]} = {own.full('-1e30')}")
+        own = changed(scope, shape=scope.shape.replace(",)", f" // {NEIGHBOURS},)")) if self._by_threads(scope) else scope
+        lowest = own.full('-float("inf")')
+        scope.writer.line(f"{self.states[0]} = {lowest}")
         scope.writer.line(f"{self.states[1]} = {own.full('0.0')}")
 
     def _by_threads(self, scope: ReductionScope) -> bool:
@@ -170,25 +189,42 @@ class OnlineSoftmax:
         if self._by_threads(scope):
             lanes, high, line = scope.writer.fresh("lanes"), scope.writer.fresh("high"), scope.writer.line
             line(f"{lanes} = tl.reshape({value}, ({scope.shape.strip('(),')} // {NEIGHBOURS}, {NEIGHBOURS}))")
-            line(f"{high} = tl.maximum({peak}, tl.max({lanes}, axis=1))")
-            below = f"tl.sum(tl.{self.function}({lanes} - {high}[:, None]), axis=1)"
-            line(f"{total} = {total} * tl.{self.function}({peak} - {high}) + {below}")
+            inner = changed(scope, axis=1)
+            line(f"{high} = tl.maximum({peak}, {inner.over(self._most, lanes)}{self._keep})")
+            level = scope.writer.fresh("level")
+            line(f"{level} = {self._finite(high)}")
+            below = f"tl.sum(tl.{self.function}({lanes} - {level}[:, None]), axis=1)"
+            line(f"{total} = {total} * tl.{self.function}({peak} - {level}) + {below}")
             line(f"{peak} = {high}")
             return
         near, line = scope.writer.fresh("near"), scope.writer.line
-        line(f"{near} = tl.{self.function}(-tl.abs({value} - {peak}))")  # one exponential, whichever of the two is larger
+        away = f"tl.{self.function}(-tl.abs({value} - {peak}))"  # one exponential, whichever of the two is larger
+        line(f"{near} = tl.where({value} == {peak}, 1.0, {away})")  # also of two infinities
         line(f"{total} = tl.where({value} > {peak}, {total} * {near} + 1.0, {total} + {near})")
-        line(f"{peak} = tl.maximum({peak}, {value})")
+        line(f"{peak} = tl.maximum({peak}, {value}{self._keep})")
 
     def end(self, scope: ReductionScope) -> None:
         peak, total = self.states
         top, line = scope.writer.fresh("top"), scope.writer.line
-        line(f"{top} = {scope.over('max', peak)}")
-        line(f"{total} = {scope.over('sum', f'{total} * tl.{self.function}({peak} - {top})')}")
+        line(f"{top} = {scope.over(self._most, peak)}")
+        line(f"{total} = {scope.over('sum', f'{total} * tl.{self.function}({peak} - {self._finite(top)})')}")
         line(f"{peak} = {top}")
 
     def derive(self, scope: ReductionScope, emitter: TritonEmitter) -> None:
-        emitter.names[self.peak.name], emitter.names[self.total.name] = self.states
+        peak, total = emitter.names[self.peak.name], emitter.names[self.total.name] = self.states
+        if Name(self.peak.name) in _inner(self.total).arguments:
+            scope.writer.line(f"{total} += {peak} - {peak}")  # no number, where infinities are taken off each other
+
+    @property
+    def _most(self) -> str:
+        return "nan_max" if self.careful else "max"
+
+    @property
+    def _keep(self) -> str:
+        return ", propagate_nan=tl.PropagateNan.ALL" if self.careful else ""
+
+    def _finite(self, top: str) -> str:
+        return f'tl.where(tl.abs({top}) == float("inf"), 0.0, {top})'
 
 
 @dataclass
@@ -241,8 +277,15 @@ def softmax_pair(peak: Reduction, total: Reduction) -> str:
         return ""
     if body.function not in ("exp", "exp2") or not isinstance(body.arguments[0], Apply):
         return ""
-    inner = body.arguments[0]
-    return body.function if inner.function == "sub" and inner.arguments == (peak.body, Name(peak.name)) else ""
+    inner, top = body.arguments[0], Name(peak.name)
+    below = inner.function == "sub" and inner.arguments in ((peak.body, top), (peak.body, finite_or_zero(top)))
+    return body.function if below else ""
+
+
+def _inner(total: Reduction) -> Apply:
+    """What the exponentials are of."""
+    assert isinstance(total.body, Apply) and isinstance(total.body.arguments[0], Apply)
+    return total.body.arguments[0]
 
 
 def moments_pair(first: Reduction, second: Reduction, count: int) -> bool:
@@ -263,9 +306,22 @@ def moments_pair(first: Reduction, second: Reduction, count: int) -> bool:
     return (mean.function == "div" and value == count) or (mean.function == "mul" and abs(value * count - 1) < 1e-12)
 
 
-def only_below_exponentials(reduction: Reduction, others: list[Expression]) -> bool:
-    """Whether a maximum serves softmax alone: a NaN then comes out through the exponentials anyway."""
-    return any(softmax_pair(reduction, Reduction("", "sum", body)) for body in others)
+def only_below_exponentials(peak: Reduction, kernel: RowProgram) -> bool:
+    """Whether a maximum serves softmax alone: a NaN then comes out through the sum of the exponentials anyway."""
+    total = next((other for other in kernel.reductions if softmax_pair(peak, other)), None)
+    if total is None:
+        return False
+    top = Name(peak.name)
+    bodies = [other.body for other in kernel.reductions if other not in (peak, total)]
+    bodies += [store.body for store in (*kernel.row_stores, *kernel.element_stores)]
+    users = [replace(body, {finite_or_zero(top): top}) for body in bodies if peak.name in names(body)]
+    return all(total.name in names(body) and not any(map(_drops_nan, walk(body))) for body in users)
+
+
+def _drops_nan(node: Expression) -> bool:
+    if isinstance(node, Cast):
+        return "float" not in node.dtype
+    return isinstance(node, Apply) and (node.function == "where" or node.function in TRUTHS)
 
 
 def levels(accumulators: list[Any]) -> list[list[Any]]:

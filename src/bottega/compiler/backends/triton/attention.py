@@ -133,14 +133,17 @@ def write_attention(file: FileWriter, kernel: Attention) -> None:
             if kernel.mask_dtype == "bool":
                 seen.append("m")
             else:
-                line(f"scores += m.to(tl.float32) * {LOG2E}")
+                line("m = m.to(tl.float32)")
+                line(f"scores += tl.where(m < -1e38, 0.5 * m, m) * {LOG2E}")  # the lowest number times that is infinite
         if seen:
             line(f'scores = tl.where({" & ".join(seen)}, scores, -float("inf"))')
         line(f"new = tl.maximum({peak}, tl.max(scores, axis=1, keep_dims=True))")
+        level = "new"
         if hidden is not None:
-            line('new = tl.where(new == -float("inf"), 0.0, new)')
-        line("p = tl.exp2(scores - new)")
-        line(f"fix = tl.exp2({peak} - new)")
+            level = "level"
+            line('level = tl.where(new == -float("inf"), 0.0, new)')
+        line(f"p = tl.exp2(scores - {level})")
+        line(f"fix = tl.exp2({peak} - {level})")
         line(f"{total} = {total} * fix + tl.sum(p, axis=1, keep_dims=True)")
         values = writer.fresh("values")
         for acc, lanes in zip(accs, cols):
@@ -148,7 +151,8 @@ def write_attention(file: FileWriter, kernel: Attention) -> None:
             line(f"{acc} = tl.dot(p.to({values}.dtype), {values}, {acc} * fix{exact})")
         line(f"{peak} = new")
     for acc in accs:
-        line(f"{acc} = {acc} / {total}" if hidden is None else f"{acc} = {acc} / tl.where({total} == 0, 1.0, {total})")
+        zero = hidden is not None and kernel.unseeing == "zero"
+        line(f"{acc} = {acc} / tl.where({total} == 0, 1.0, {total})" if zero else f"{acc} = {acc} / {total}")
     limit = " & ".join(f"({c})" for c in (f"{row} < {queries}", narrow_v) if c)
     for acc, lanes in zip(accs, cols):
         emitter = TritonEmitter(writer, reader(space, lambda along: limit, lambda node: ""), space.index_of)

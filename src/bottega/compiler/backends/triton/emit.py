@@ -20,6 +20,8 @@ OPERATORS = {
     "gt": (">", COMPARE), "ge": (">=", COMPARE), "eq": ("==", COMPARE), "ne": ("!=", COMPARE), "and": ("&", AND), "or": ("|", OR),
 }  # fmt: skip
 
+BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "bitwise_left_shift": "<<", "bitwise_right_shift": ">>"}
+
 
 class TritonEmitter(ExpressionEmitter):
     def apply(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int]:
@@ -31,6 +33,8 @@ class TritonEmitter(ExpressionEmitter):
         if function == "div" and isinstance(arguments[1], Constant) and self.count(arguments[1]):
             left, level = self.floating(arguments[0], uses)
             return f"{wrap(left, level, MUL)} / {self.count(arguments[1])}", MUL
+        if function in BITS:
+            return self.bits(node, uses)
         if function in OPERATORS:
             return self.infix(node, uses)
         if function in TRITON:
@@ -44,7 +48,7 @@ class TritonEmitter(ExpressionEmitter):
         if function == "one_plus_erf":
             self.writer.file.helpers.add(function)
             return f"{function}({self.floating(arguments[0], uses)[0]})", ATOM
-        if function in LIBDEVICE:
+        if function in LIBDEVICE and (function != "fmod" or self.kind(node) == "float"):
             self.writer.file.imports.add("from triton.language.extra import libdevice")
             inside = [self.floating(argument, uses)[0] for argument in arguments]
             if len(arguments) == 2:  # libdevice wants tensors of one type, not numbers
@@ -87,6 +91,13 @@ class TritonEmitter(ExpressionEmitter):
         if node.function in ("add", "mul") and isinstance(node.arguments[1], Apply):
             right = level + 1 if node.arguments[1].function in ("sub", "div") else level
         return f"{wrap(a, la, level if level != COMPARE else level + 1)} {sign} {wrap(b, lb, right)}", level
+
+    def bits(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int]:
+        texts = [wrap(*self.text(argument, uses), ATOM) for argument in node.arguments]
+        for place, argument in enumerate(node.arguments):
+            if self.kind(argument) == "bool":
+                texts[place] = f"{texts[place]}.to(tl.int32)"
+        return f"({texts[0]} {BITS[node.function]} {texts[1]})", ATOM
 
     def power(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int] | None:
         base, exponent = node.arguments
@@ -141,6 +152,8 @@ class TritonEmitter(ExpressionEmitter):
             return f"tl.where({name} > 0, {one}, tl.where({name} < 0, -{one}, {name}))", ATOM
         if function in ("remainder", "floor_divide"):
             return self.remainder(node, uses)
+        if function == "fmod":
+            return " % ".join(wrap(*self.text(argument, uses), MUL + 1) for argument in arguments), MUL
         raise Refusal(f"no way to write {function} in Triton")
 
     def extreme(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int]:
@@ -164,15 +177,15 @@ class TritonEmitter(ExpressionEmitter):
             return f"{self.index(value.axis, int(by.value))} % {self.constant(by)[0]}", MUL
         left, right = self.named(value), self.text(by, uses)
         divisor = wrap(right[0], right[1], ATOM)
-        if self.kind(node) == "float":
-            if node.function == "floor_divide":
-                return f"tl.floor({left} / {divisor})", ATOM
-            return f"{left} - tl.floor({left} / {divisor}) * {divisor}", ADD
         if isinstance(value, Index) and isinstance(by, Constant):
             return f"{left} // {divisor}", MUL
-        rest = self.writer.numbered()
-        self.writer.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
+        rest = self.named(Apply("fmod", (value, by)))  # the sign of the dividend, as in C
         off = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"
+        if self.kind(node) == "float" and node.function == "floor_divide":
+            quotient = self.writer.numbered()
+            self.writer.line(f"{quotient} = ({left} - {rest}) / {divisor}")
+            whole = f"tl.floor(tl.where({off}, {quotient} - 1.0, {quotient}) + 0.5)"
+            return f"tl.where({divisor} == 0, {left} / {divisor}, {whole})", ATOM
         if node.function == "remainder":
             return f"tl.where({off}, {rest} + {divisor}, {rest})", ATOM
         return f"tl.where({off}, {left} // {divisor} - 1, {left} // {divisor})", ATOM

@@ -15,6 +15,7 @@ from bottega.compiler.backends.triton.spelling import (
     COMPARE,
     EIGHT_BITS,
     NARROW,
+    SHORT,
     UNARY,
     kind_of,
     most,
@@ -183,6 +184,8 @@ class ExpressionEmitter(ABC):
             return inner, level
         if node.dtype in NARROW:
             return f"{wrap(inner, level, ATOM)}.to(tl.{EIGHT_BITS.get(node.dtype, node.dtype)}).to(tl.float32)", ATOM
+        if node.dtype in SHORT:
+            return f"{wrap(inner, level, ATOM)}.to(tl.{node.dtype}).to(tl.int32)", ATOM
         if kind == "float" and node.dtype == "float32" and not self.double(node.argument):
             return inner, level
         return f"{wrap(inner, level, ATOM)}.to(tl.{node.dtype})", ATOM

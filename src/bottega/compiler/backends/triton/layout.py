@@ -19,7 +19,7 @@ from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.spelling import NARROW, kind_of
-from bottega.compiler.expression import Cast, Expression, Gather, Load, views, walk
+from bottega.compiler.expression import Cast, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.view import View
 
@@ -101,7 +101,6 @@ def accumulators(file: FileWriter, kernel: RowProgram) -> list[Any]:
     found: list[Any] = []
     done: set[str] = set()
     count = math.prod(kernel.reduced)
-    bodies = [r.body for r in kernel.reductions]
     for position, reduction in enumerate(kernel.reductions):
         if reduction.name in done:
             continue
@@ -109,7 +108,7 @@ def accumulators(file: FileWriter, kernel: RowProgram) -> list[Any]:
         for other in kernel.reductions[position + 1 :]:
             function = softmax_pair(reduction, other)
             if file.on("online_softmax") and function:
-                partner = OnlineSoftmax(reduction, other, function)
+                partner = OnlineSoftmax(reduction, other, function, not only_below_exponentials(reduction, kernel))
             elif file.on("single_sweep_moments") and moments_pair(reduction, other, count):
                 partner = Moments(reduction, other)
             if partner:
@@ -117,16 +116,16 @@ def accumulators(file: FileWriter, kernel: RowProgram) -> list[Any]:
                 break
         if partner is None:
             kind, dtype = kind_and_type(reduction)
-            careful = is_careful(reduction, kind, bodies)
+            careful = is_careful(reduction, kind, kernel)
             partner = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
         found.append(partner)
     return found
 
 
-def is_careful(reduction: Reduction, kind: str, bodies: list[Expression]) -> bool:
+def is_careful(reduction: Reduction, kind: str, kernel: RowProgram) -> bool:
     """Whether a NaN must win."""
     extreme = reduction.operation in ("max", "min", "argmax", "argmin")
-    return kind == "float" and extreme and not only_below_exponentials(reduction, bodies)
+    return kind == "float" and extreme and not only_below_exponentials(reduction, kernel)
 
 
 def kind_and_type(reduction: Reduction) -> tuple[str, str]:

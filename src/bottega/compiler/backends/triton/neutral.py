@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from bottega.compiler.backends.triton.spelling import INTEGERS, kind_of, number
-from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name
+from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Index, Load, walk
 from bottega.compiler.kernel import Reduction
 
 NEUTRAL = {
@@ -55,8 +55,12 @@ def _at_masked(
         return None
     values = [value_of(argument) for argument in node.arguments]
     first = values[0]
-    if node.function == "sub" and first == -math.inf and isinstance(node.arguments[1], Name):
-        return -math.inf
+    if (
+        node.function == "sub"
+        and first == -math.inf
+        and not any(isinstance(inner, Load | Gather | Index) for inner in walk(node.arguments[1]))
+    ):
+        return -math.inf  # what a row shares is taken off
     if any(value is None for value in values):
         return None
     known = [float(value) for value in values if value is not None]

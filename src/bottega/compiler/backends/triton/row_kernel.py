@@ -48,7 +48,6 @@ class RowKernel(RowIndex):
         kernel, emitter = self.kernel, self.emitter
         roots = [r.body for r in kernel.reductions] + [s.body for s in (*kernel.row_stores, *kernel.element_stores)]
         emitter.survey(roots)
-        bodies = [r.body for r in kernel.reductions]
         written: dict[tuple[str, Expression], str] = {}
         for reduction in kernel.reductions:
             if (reduction.operation, reduction.body) in written:
@@ -56,7 +55,8 @@ class RowKernel(RowIndex):
                 continue
             value = emitter.write([reduction.body], 60)[0]
             kind, dtype = kind_and_type(reduction)
-            careful = is_careful(reduction, kind, bodies)
+            same = [each for each in kernel.reductions if (each.operation, each.body) == (reduction.operation, reduction.body)]
+            careful = any(is_careful(each, kind, kernel) for each in same)
             probe = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
             lanes = self.masked(probe, reduction, value)
             text = probe.place(self.scope, lanes) or self.scope.over(reduce_function(reduction, careful), lanes)

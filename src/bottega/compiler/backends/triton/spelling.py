@@ -13,6 +13,8 @@ EIGHT_BITS = {"float8_e4m3fn": "float8e4nv", "float8_e5m2": "float8e5"}
 """Torch's names of floats of eight bits, and Triton's."""
 NARROW = ("float16", "bfloat16", "half", *EIGHT_BITS)
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+SHORT = ("int8", "uint8", "int16")
+"""Integers that are computed with 32 bits, and cut where torch cuts them."""
 OF_MATHEMATICS = frozenset(
     (math.sqrt(0.5), math.sqrt(2 / math.pi), math.pi, 1 / math.log(10), 1.0507009873554805, 1.6732632423543772)
 )
@@ -51,5 +53,5 @@ def number(value: float | int | bool) -> str:
 
 
 def loaded(text: str, dtype: str) -> str:
-    """A load's text with the conversion that narrow floats need."""
-    return f"{text}.to(tl.float32)" if dtype in NARROW else text
+    """A load's text with the conversion that narrow numbers need."""
+    return f"{text}.to(tl.{'float32' if dtype in NARROW else 'int32'})" if dtype in (*NARROW, *SHORT) else text

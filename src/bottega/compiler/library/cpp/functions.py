@@ -102,7 +102,8 @@ template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::
     "floor_divide": (
         """static inline TYPE floor_divide(TYPE a, TYPE b) {
   const TYPE rest = std::fmod(a, b), quotient = (a - rest) / b;
-  return std::nearbyint(rest != 0 && (rest < 0) != (b < 0) ? quotient - 1 : quotient);
+  const TYPE whole = std::nearbyint(rest != 0 && (rest < 0) != (b < 0) ? quotient - 1 : quotient);
+  return b == 0 ? a / b : whole;
 }""",
         (),
     ),

@@ -51,15 +51,15 @@ def attention_kernel(
             at = mask_ptr + batch * stride_mb + head * stride_mh + row * stride_mm + across * stride_mn
             m = tl.load(at, mask=(row < queries) & (across < keys), other=0)
             if ADDED:
-                scores += m * 1.4426950408889634
+                m = m.to(tl.float32)
+                scores += tl.where(m < -1e38, 0.5 * m, m) * 1.4426950408889634  # the lowest number times that is infinite
             else:
                 seen = seen & (m != 0)
         scores = tl.where(seen, scores, -float("inf"))
         new = tl.maximum(peak, tl.max(scores, axis=1, keep_dims=True))
-        if MASKED:
-            new = tl.where(new == -float("inf"), 0.0, new)
-        p = tl.exp2(scores - new)
-        fix = tl.exp2(peak - new)
+        level = tl.where(new == -float("inf"), 0.0, new) if MASKED else new
+        p = tl.exp2(scores - level)
+        fix = tl.exp2(peak - level)
         total = total * fix + tl.sum(p, axis=1, keep_dims=True)
         v = tl.load(v_ptr + down * stride_vn + col * stride_vd, mask=(down < keys) & (col < DV), other=0.0)
         acc = tl.dot(p.to(v.dtype), v, acc * fix, input_precision="tf32x3")

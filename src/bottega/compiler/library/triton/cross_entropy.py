@@ -88,7 +88,7 @@ def cross_entropy_columns_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, 
     outer, inside = index_program(0, LARGE) // blocks, place < inner
     x_ptr += outer * size * inner
     r = index_lanes(TALL, LARGE)[:, None]
-    top = tl.full((TALL, WIDE), -3.4e38, tl.float32)
+    top = tl.full((TALL, WIDE), -3.4028234663852886e38, tl.float32)
     sums = tl.zeros((TALL, WIDE), tl.float32)
     for start in range(0, size, TALL):
         mask = (start + r < size) & inside[None, :]

@@ -26,7 +26,7 @@ def softmax_fold(top, total, v):
 @triton.jit
 def softmax_sweep(x_ptr, first, last, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    top = tl.full((BLOCK,), -3.4e38, tl.float32)
+    top = tl.full((BLOCK,), -3.4028234663852886e38, tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(first, last, BLOCK):
         v = tl.load(x_ptr + start + at, mask=start + at < last, other=float("-inf")).to(tl.float32)
@@ -84,7 +84,7 @@ def softmax_join_kernel(
 ):  # fmt: skip
     row, at, p = index_program(0, LARGE), index_lanes(BLOCK, LARGE), index_lanes(PARTS, LARGE)
     parts = tl.num_programs(1)
-    tops = tl.load(most_ptr + row * parts + p, mask=p < parts, other=-3.4e38)
+    tops = tl.load(most_ptr + row * parts + p, mask=p < parts, other=-3.4028234663852886e38)
     most = tl.max(tops, axis=0)
     total = tl.sum(tl.load(total_ptr + row * parts + p, mask=p < parts, other=0.0) * tl.exp(tops - most), axis=0)
     first = index_program(1, LARGE) * chunk
@@ -108,7 +108,7 @@ def softmax_columns_kernel(x_ptr, out_ptr, size, inner, blocks, LOG: tl.constexp
         total = tl.sum(tl.exp(v - most), axis=0, keep_dims=True)
         tl.store(out_ptr + base + r * inner + c, softmax_value(v, most, total, LOG), mask=mask)
     else:
-        top = tl.full((TALL, WIDE), -3.4e38, tl.float32)
+        top = tl.full((TALL, WIDE), -3.4028234663852886e38, tl.float32)
         sums = tl.zeros((TALL, WIDE), tl.float32)
         for start in range(0, size, TALL):
             mask = (start + r < size) & (c < inner)

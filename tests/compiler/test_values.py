@@ -1,0 +1,47 @@
+"""Infinities, bits, signs and places: a draft's are torch's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from executed import executed
+from value_tasks import VALUES
+
+from bottega.compiler.draft_compiler import DraftCompiler
+from bottega.core.task import Task
+
+pytestmark = pytest.mark.rotates
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_draft_in_cpp_gives_torchs_values(name: str) -> None:
+    task = executed(VALUES[name], "task")
+    torch.manual_seed(0)
+    model, inputs = task.Model(), task.get_inputs()
+    for step in DraftCompiler(2).build(Task(VALUES[name], name), "cpp").steps:
+        new = executed(step.candidate.source, "candidate").ModelNew()
+        new.load_state_dict(model.state_dict())
+        with torch.no_grad():
+            torch.testing.assert_close(new(*inputs), model(*inputs), rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("limits", ["wide", pytest.param("tight", marks=pytest.mark.slow)])
+def test_every_step_in_triton_gives_torchs_values(limits: str) -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "values_interpreted.py"), limits]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_draft_in_cuda_is_written(name: str) -> None:
+    assert DraftCompiler(1).build(Task(VALUES[name], name), "cuda").steps
