@@ -29,6 +29,8 @@ VALUES = {
     "logarithms_of_softmaxes": module("F.log_softmax(x, -1)", ROWS),
     "running_sums_of_exponentials": module("torch.logcumsumexp(x, -1) * 2", ROWS),
     "less_their_maximum": module("m + torch.log(e.sum(-1, keepdim=True)), m * 2", ROWS, before="m = x.amax(-1, keepdim=True); e = torch.exp(x - m)"),
+    "numbers_that_python_takes_for_one": module("torch.atan2(x * -0.0, x) + 3 * torch.atan2(x * 0.0, x), (y + 1) // 2, (y + 1.0) / 2, y == True",
+        "torch.randn(5, 19), torch.randint(-5, 5, (5, 19))", "x, y"),
     "sums_of_two_exponentials": module("torch.logaddexp(x, x.flip(1)), torch.logaddexp(x, x)", ROWS),
     "a_query_that_sees_nothing": module(
         "F.softmax(q @ k.transpose(-1, -2) * 0.3 + m, -1) @ v, F.scaled_dot_product_attention(q, k, v, m)",

@@ -54,11 +54,18 @@ class Gather:
     dtype: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constant:
     value: float | int | bool
     text: str = ""
     """Where the module keeps it, as Python text (`self.scale`), when it is an attribute: style may pass it as an argument."""
+
+    def __eq__(self, other: object) -> bool:
+        """To Python 1, 1.0 and True are the same, and so are both zeros; in a kernel they are not."""
+        return isinstance(other, Constant) and (repr(self.value), self.text) == (repr(other.value), other.text)
+
+    def __hash__(self) -> int:
+        return hash((repr(self.value), self.text))
 
 
 @dataclass(frozen=True)
@@ -132,17 +139,18 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 def walk(expression: Expression) -> Iterator[Expression]:
     """Every node of the tree, each distinct one once, arguments before what uses them."""
     seen: set[Expression] = set()
-
-    def visit(node: Expression) -> Iterator[Expression]:
-        if node in seen:
-            return
-        for child in children(node):
-            yield from visit(child)
-        if node not in seen:
-            seen.add(node)
-            yield node
-
-    yield from visit(expression)
+    pending = [(expression, iter(children(expression)))]
+    while pending:
+        node, left = pending[-1]
+        for child in left:
+            if child not in seen:
+                pending.append((child, iter(children(child))))
+                break
+        else:
+            pending.pop()
+            if node not in seen:
+                seen.add(node)
+                yield node
 
 
 def views(expression: Expression) -> list[View]:
