@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 
 from bottega.compiler.backends.cpp.space import Axis
 
+WHOLE = "simdlen(16)"
 _START = {"sum": "0", "prod": "1", "any": "false", "all": "true"}
 
 
@@ -44,6 +47,20 @@ def block(lines: list[str]) -> list[str]:
     if len(lines) == 1:
         return [indent(lines[0], 1)]
     return ["{", *(indent(line, 1) for line in lines), "}"]
+
+
+def whole_vectors(lines: Sequence[str]) -> list[str]:
+    """Loops that evaluate polynomials get vectors of 16 floats where the machine has them: for such a machine g++ takes half of one, which is right
+    for what waits for memory. Elsewhere the number is ignored."""
+    widened = list(lines)
+    for at, line in enumerate(lines):
+        if not re.match(r"\s*#pragma omp .*\bsimd\b", line):
+            continue
+        depth = len(line) - len(line.lstrip())
+        inside = itertools.takewhile(lambda other: other.startswith(" " * (depth + 1)), lines[at + 2 :])
+        if any("_simd(" in other for other in inside):
+            widened[at] += f" {WHOLE}"
+    return widened
 
 
 def collapse(count: int) -> str:
