@@ -239,16 +239,51 @@ def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
     _check(source, ALL, 5)
     _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "side[first * depth + k * TALL + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "pack_columns<TALL>(x + " in write(lowered.plan(ALL), lowered.frame, ALL)
 
 
 @pytest.mark.parametrize("shape", ["3, 50, 77", "2, 16, 16", "9, 33, 8", "40, 21, 45"])
 def test_rows_that_lie_along_the_depth_are_turned_into_panels_square_by_square(shape: str) -> None:
     source = module("x @ x.transpose(1, 2)", f"torch.randn({shape})")
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "pack_rows(x + " in write(lowered.plan(ALL), lowered.frame, ALL)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "pack_rows<WIDE>(x + " in text and "  // as on the other side" in text
     _check(source, ALL, 5)
+    _check(module("(x @ x.transpose(1, 2) + y) * 2", f"torch.randn({shape}), torch.randn(1, {shape.split(', ')[1]})", "x, y"), ALL, 5)
     _check(module("F.linear(x, y)", "torch.randn(50, 70), torch.randn(41, 70)", "x, y"), ALL, 5)
+
+
+@pytest.mark.parametrize("shape", ["200, 8, 20", "131, 12, 33"])
+@pytest.mark.parametrize("columns", [72, 40, 17, 13])
+def test_rows_that_come_before_batches_in_memory_are_walked_first(shape: str, columns: int) -> None:
+    rows, heads, depth = shape.split(", ")
+    source = module("torch.einsum('thd,hde->the', x, y)", f"torch.randn({shape}), torch.randn({heads}, {depth}, {columns})", "x, y")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "kept_panels(batch * panels" in text and ("// half a panel" in text) == (columns != 33)
+    _check(source, ALL, 5)
+
+
+@pytest.mark.parametrize(
+    "pads, merged", [("(8, 0)", True), ("(2, 2)", True), ("(1, 3)", False), ("(2, 2, 1, 1)", False), ("(2, 2), value=1.0", False)]
+)
+def test_a_convolution_pads_for_itself(pads: str, merged: bool) -> None:
+    for layer in ("nn.Conv1d(6, 6, 3, dilation=2)", "nn.Conv1d(6, 8, 3, stride=2)", "nn.Conv1d(6, 6, 5, groups=6)"):
+        if pads.count(",") > 2 and "groups" not in layer:
+            layer = layer.replace("(6,", "(8,", 1)
+        elif pads.count(",") > 2:
+            continue
+        source = module(f"F.relu(self.c(F.pad(x, {pads})))", "torch.randn(3, 6, 50)", init=f"self.c = {layer}")
+        lowered = lower_task(Task(source, "module"), with_library=False)
+        assert ("F.pad" not in write(lowered.plan(ALL), lowered.frame, ALL)) == merged
+        _check(source, ALL, 5)
+
+
+def test_a_convolution_in_two_dimensions_pads_for_itself() -> None:
+    source = module("self.c(F.pad(x, (1, 0, 2, 2)))", "torch.randn(3, 6, 20, 17)", init="self.c = nn.Conv2d(6, 8, 3)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert "F.pad" not in write(lowered.plan(ALL), lowered.frame, ALL)
+    _check(source, ALL, 5)
 
 
 @pytest.mark.parametrize("columns, whole", [(64, True), (512, True), (300, False)])
