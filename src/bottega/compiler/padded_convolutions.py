@@ -1,7 +1,7 @@
-"""Zeros around the input of a convolution of our own: it copies its input into padding anyway, so `F.pad` before it is a pass over memory for nothing.
+"""Zeros around the input of a convolution of our own: it copies its input into padding anyway, so `F.pad` before it is a pass for nothing.
 
-A kernel pads each dimension by one number. It stands for more zeros behind than in front, not the other way round: outputs that
-would need them are not asked for. So a causal convolution, padded in front alone, is one; more zeros behind stay a call.
+A kernel pads each dimension by one number, in front and behind. Fewer zeros behind are fine: outputs that would need the others are
+not asked for. So a causal convolution, padded in front alone, pads for itself; where more lie behind, the call stays.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ PADDED_CONVOLUTIONS = CompilerPass(
 def padded_convolutions(kernels: list[Kernel], buffers: dict[str, Buffer], kept: set[str]) -> list[Kernel]:
     """`kept`: buffers that are returned."""
     calls = {kernel.results[0]: kernel for kernel in kernels if isinstance(kernel, FunctionCall) and kernel.function == "F.pad"}
-    gone: list[Kernel] = []
+    gone: list[str] = []
     found: list[Kernel] = []
     for kernel in kernels:
-        call = calls.get(kernel.source.buffer) if isinstance(kernel, Convolution) else None
-        if call is not None and isinstance(kernel, Convolution):
+        merged = None
+        if isinstance(kernel, Convolution) and (call := calls.get(kernel.source.buffer)) is not None:
             name = call.results[0]
             alone = name not in kept and sum(name in read(one) for one in kernels) == 1
             merged = _merged(kernel, call, buffers[name]) if alone else None
-            overwritten = merged is not None and _written_between(kernels, call, kernel, merged.source.buffer)
-            if merged is not None and not overwritten:
-                gone.append(call)
-                kernel = merged
-        found.append(kernel)
-    return [kernel for kernel in found if not any(kernel is call for call in gone)]
+            if merged is not None and not _written_between(kernels, call, kernel, merged.source.buffer):
+                gone.append(name)
+            else:
+                merged = None
+        found.append(merged or kernel)
+    return [kernel for kernel in found if not any(kernel is calls[name] for name in gone)]
 
 
 def _merged(kernel: Convolution, call: FunctionCall, padded: Buffer) -> Convolution | None:
@@ -45,7 +45,9 @@ def _merged(kernel: Convolution, call: FunctionCall, padded: Buffer) -> Convolut
     zeros = not call.keywords and mode in ([], ["constant"], ["constant", None], ["constant", 0])
     if not zeros or kernel.transposed or kernel.source != padded.whole() or not isinstance(x, View):
         return None
-    pairs = [(int(front), int(behind)) for front, behind in zip(amounts[::2], amounts[1::2])][::-1]  # from the last dimension on
+    pairs = [(int(front), int(behind)) for front, behind in zip(amounts[::2], amounts[1::2])][
+        ::-1
+    ]  # from the last dimension on
     pairs = [(0, 0)] * (count - len(pairs)) + pairs
     fits = len(pairs) == count and all(front >= behind >= 0 for front, behind in pairs) and len(x.shape) == count + 2
     if not fits or any(kernel.padding):

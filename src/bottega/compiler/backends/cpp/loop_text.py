@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 
@@ -56,9 +55,9 @@ def whole_vectors(lines: Sequence[str]) -> list[str]:
     for at, line in enumerate(lines):
         if not re.match(r"\s*#pragma omp .*\bsimd\b", line):
             continue
-        depth = len(line) - len(line.lstrip())
-        inside = itertools.takewhile(lambda other: other.startswith(" " * (depth + 1)), lines[at + 2 :])
-        if any("_simd(" in other for other in inside):
+        deeper = " " * (len(line) - len(line.lstrip()) + 1)
+        end = next((place for place in range(at + 2, len(lines)) if not lines[place].startswith(deeper)), len(lines))
+        if any("_simd(" in other for other in lines[at + 2 : end]):
             widened[at] += f" {WHOLE}"
     return widened
 

@@ -329,7 +329,11 @@ def _packed(o: Operands) -> list[str]:
     mirrored = not once and _symmetric(o)
     tile = [
         start,
-        *([f"if (WIDE % TALL == 0 && {n['start']} + WIDE <= {n['first']}) continue;  // as on the other side"] if mirrored else []),
+        *(
+            [f"if (WIDE % TALL == 0 && {n['start']} + WIDE <= {n['first']}) continue;  // as on the other side"]
+            if mirrored
+            else []
+        ),
         panel,
         *pointed,
         f"vec {n['sum']}[TALL][2] = {{}};",
