@@ -248,14 +248,16 @@ def phase_tiles(field: Field) -> list[str]:
     for axis in field.source[:-1]:
         row = f"{factor(row)} * {axis.size} + {axis.index}"
     line = f"{n['padded']} + {factor(row)} * {n['wide']}"
-    copy = [
-        *heads(field.source[:-1]),
-        f"{{ float* {n['place']} = {line};",
-        f"  std::fill({n['place']}, {n['place']} + {n['wide']}, 0.f);",
-        "  #pragma omp simd",
-        indent(head(place), 1),
-        f"    {n['place']}[{n['before']} + {place.index}] = {field.element(c.index)}; }}",
-    ]
+    copy = nest(
+        field.source[:-1],
+        [
+            f"float* {n['place']} = {line};",
+            f"std::fill({n['place']}, {n['place']} + {n['wide']}, 0.f);",
+            "#pragma omp simd",
+            head(place),
+            f"  {n['place']}[{n['before']} + {place.index}] = {field.element(c.index)};",
+        ],
+    )
     reach = tap.index if dilation == 1 else f"{tap.index} * {dilation}"
     far = f"{n['phase']} + {pad}" if pad else n["phase"]
     u, lane = n["high"], n["lane"]
