@@ -137,8 +137,9 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
 
 
 def _in_pieces(statement: Statement, passes: frozenset[str]) -> bool:
-    wanted = SEPARATE_WINDOWS if isinstance(statement.kernel, Convolution) else OWN_RECURRENCE
-    return bool(statement.pieces) and wanted in passes
+    if isinstance(statement.kernel, Convolution):
+        return bool(statement.pieces) and SEPARATE_WINDOWS in passes and not is_ours(statement.kernel, passes)
+    return bool(statement.pieces) and OWN_RECURRENCE in passes
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
