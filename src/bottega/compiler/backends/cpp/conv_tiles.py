@@ -316,6 +316,7 @@ def phase_tiles(field: Field) -> list[str]:
         f"const int64_t {n['wide']} = {n['before']} + std::max<int64_t>({place.size}, {n['columns']} + {(pad + stride) // stride}) + BROAD;",
         f"float* const {n['padded']} = reinterpret_cast<float*>(kept_panels({rows} * {n['wide']} / LANES + 1));",
         f"std::vector<float> {n['side']}(({o.size} + {PHASE_ROWS}) * {depth});  // a tile's weights side by side",
+        "#pragma omp parallel for schedule(static)",
         *fill,
     ]
     shared = [
