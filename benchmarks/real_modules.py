@@ -245,7 +245,9 @@ def _judge_all(
             if (layer.name, number) in known or time.monotonic() > end:
                 continue
             try:
-                options = {"baselines": ("eager",)} if number < 0 else {}
+                options: dict[str, Any] = (
+                    {"baselines": ("eager",)} if number < 0 else {"own_code": True}
+                )  # the compiler wrote it
                 verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation, **options).to_json()
             except BottegaError as error:
                 say(f"{layer.name}: no verdict: {_line(str(error))}")

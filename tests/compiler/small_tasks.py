@@ -68,6 +68,8 @@ SMALL = [
          "torch.randn(5, 7), torch.randint(0, 7, (5,))", arguments="x, t"),
     task("divergence", "return F.kl_div(F.log_softmax(x, -1), F.softmax(y, -1), reduction='batchmean')",
          "torch.randn(3, 6), torch.randn(3, 6)", arguments="x, y"),
+    task("smoothed", "p = F.log_softmax(x, -1)\nreturn p.gather(1, t.unsqueeze(1)).squeeze(1) * 0.9 + p.mean(-1)",
+         "torch.randn(5, 11), torch.randint(0, 11, (5,))", arguments="x, t"),
     task("binary", "return F.binary_cross_entropy_with_logits(x, torch.sigmoid(y))", "torch.randn(3, 6), torch.randn(3, 6)", arguments="x, y"),
     task("linear_tail", "return F.gelu(self.fc(x)) * self.s + x", "torch.randn(2, 3, 8)", "self.fc = nn.Linear(8, 8)\nself.s = 0.3"),
     task("linear_then_norm", "return self.n(self.fc(x))", "torch.randn(5, 8)", "self.fc = nn.Linear(8, 6)\nself.n = nn.LayerNorm(6)"),

@@ -239,16 +239,72 @@ def test_rows_that_lie_across_memory_are_packed_for_a_product() -> None:
     _check(source, ALL, 5)
     _check(module("x.transpose(1, 2) @ y", "torch.randn(9, 50, 23), torch.randn(9, 50, 31)", "x, y"), ALL, 5)
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "side[first * depth + k * TALL + u] = x[" in write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "pack_columns<TALL>(x + " in write(lowered.plan(ALL), lowered.frame, ALL)
 
 
 @pytest.mark.parametrize("shape", ["3, 50, 77", "2, 16, 16", "9, 33, 8", "40, 21, 45"])
 def test_rows_that_lie_along_the_depth_are_turned_into_panels_square_by_square(shape: str) -> None:
     source = module("x @ x.transpose(1, 2)", f"torch.randn({shape})")
     lowered = lower_task(Task(source, "module"), with_library=False)
-    assert "pack_rows(x + " in write(lowered.plan(ALL), lowered.frame, ALL)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "pack_rows<WIDE>(x + " in text and "  // as on the other side" in text
     _check(source, ALL, 5)
+    _check(
+        module("(x @ x.transpose(1, 2) + y) * 2", f"torch.randn({shape}), torch.randn(1, {shape.split(', ')[1]})", "x, y"),
+        ALL,
+        5,
+    )
     _check(module("F.linear(x, y)", "torch.randn(50, 70), torch.randn(41, 70)", "x, y"), ALL, 5)
+
+
+@pytest.mark.parametrize("shape", ["200, 8, 20", "131, 12, 33"])
+@pytest.mark.parametrize("columns", [72, 40, 17, 13])
+def test_rows_that_come_before_batches_in_memory_are_walked_first(shape: str, columns: int) -> None:
+    _, heads, depth = shape.split(", ")
+    source = module(
+        "torch.einsum('thd,hde->the', x, y)", f"torch.randn({shape}), torch.randn({heads}, {depth}, {columns})", "x, y"
+    )
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    text = write(lowered.plan(ALL), lowered.frame, ALL)
+    assert "kept_panels(batch * panels" in text and "// half a panel" in text
+    _check(source, ALL, 5)
+
+
+@pytest.mark.parametrize(
+    "pads, merged",
+    [("(8, 0)", True), ("(2, 2)", True), ("(1, 3)", False), ("(2, 2), value=1.0", False)],
+)
+def test_a_convolution_pads_for_itself(pads: str, merged: bool) -> None:
+    for layer in ("nn.Conv1d(6, 6, 3, dilation=2)", "nn.Conv1d(6, 8, 3, stride=2)", "nn.Conv1d(6, 6, 5, groups=6)"):
+        source = module(f"F.relu(self.c(F.pad(x, {pads})))", "torch.randn(3, 6, 50)", init=f"self.c = {layer}")
+        lowered = lower_task(Task(source, "module"), with_library=False)
+        assert ("F.pad" not in write(lowered.plan(ALL), lowered.frame, ALL)) == merged
+        _check(source, ALL, 5)
+
+
+@pytest.mark.parametrize(
+    "layer, shape",
+    [
+        ("ConvTranspose1d(8, 7, 16, stride=8, padding=4)", "3, 8, 37"),
+        ("ConvTranspose1d(5, 13, 3, stride=1, padding=2)", "2, 5, 40"),
+        ("ConvTranspose1d(5, 2, 4, stride=3, dilation=2, output_padding=1)", "1, 5, 70"),
+        ("ConvTranspose2d(6, 9, (3, 5), stride=(2, 3), padding=(1, 2), output_padding=(1, 0))", "2, 6, 7, 11"),
+        ("ConvTranspose2d(4, 8, 4, stride=2, padding=1, bias=False)", "9, 4, 5, 1"),
+        ("ConvTranspose3d(4, 6, 3, stride=2, padding=1)", "2, 4, 3, 4, 5"),
+    ],
+)
+def test_a_tile_of_one_phase_of_a_transposed_convolution(layer: str, shape: str) -> None:
+    source = module("F.relu(self.c(x)) * 2", f"torch.randn({shape})", init=f"self.c = nn.{layer}")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert "a tile's weights side by side" in write(lowered.plan(ALL), lowered.frame, ALL)
+    _check(source, ALL, 5)
+
+
+def test_a_convolution_in_two_dimensions_pads_for_itself() -> None:
+    source = module("self.c(F.pad(x, (1, 0, 2, 2)))", "torch.randn(3, 6, 20, 17)", init="self.c = nn.Conv2d(6, 8, 3)")
+    lowered = lower_task(Task(source, "module"), with_library=False)
+    assert "F.pad" not in write(lowered.plan(ALL), lowered.frame, ALL)
+    _check(source, ALL, 5)
 
 
 @pytest.mark.parametrize("columns, whole", [(64, True), (512, True), (300, False)])

@@ -270,10 +270,23 @@ def _from_producer(body: Expression, producer: Kernel, known: Mapping[str, Expre
                 and _row_order(node.view, producer) == tuple(range(len(node.view.shape)))
             ):
                 found = _extended(store.body, producer)
+        if isinstance(node, Gather) and isinstance(producer, RowProgram):
+            found = _of_its_row(node, producer)
         if found is None:
             return None
         swap[node] = found
     return replace(body, swap)
+
+
+def _of_its_row(node: Gather, rows: RowProgram) -> Expression | None:
+    """What an element of a row is that is looked up by its place in the row: a label's logarithm, of a softmax that nobody else reads."""
+    for store in rows.element_stores:
+        *steps, last = store.view.strides
+        own = store.view.buffer == node.view.buffer and store.view.contiguous and not store.view.offset and not node.view.offset
+        whole = (node.view.shape, node.view.strides, node.axis_stride) == (rows.kept, tuple(steps), last)
+        if own and whole and rows.reduced == (node.size,):
+            return _gathered(store.body, store.view.shape, node)
+    return None
 
 
 def _same_place(one: View, two: View) -> bool:

@@ -22,6 +22,7 @@ from bottega.compiler.layouts import as_returned, heads_last, in_layout, in_orde
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
+from bottega.compiler.padded_convolutions import PADDED_CONVOLUTIONS, padded_convolutions
 from bottega.compiler.plan import Cuts, KernelPlan, RowChunks
 from bottega.compiler.planner_passes import (
     CHUNKED_ROWS,
@@ -53,6 +54,8 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     kernels = fused_kernels(kernels, passes, returned)
     if SHORT_ROWS in passes:
         kernels = fused_kernels([written_out(kernel) for kernel in kernels], passes, returned)
+    if PADDED_CONVOLUTIONS.name in passes:
+        kernels = padded_convolutions(kernels, buffers, returned)
     kernels = heads_last(with_heads_last(kernels, buffers, returned), buffers, returned)
     if MERGED_LINEARS.name in passes:
         kernels = merged_linears(kernels, buffers, returned)
@@ -134,8 +137,9 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
 
 
 def _in_pieces(statement: Statement, passes: frozenset[str]) -> bool:
-    wanted = SEPARATE_WINDOWS if isinstance(statement.kernel, Convolution) else OWN_RECURRENCE
-    return bool(statement.pieces) and wanted in passes
+    if isinstance(statement.kernel, Convolution):
+        return bool(statement.pieces) and SEPARATE_WINDOWS in passes and not is_ours(statement.kernel, passes)
+    return bool(statement.pieces) and OWN_RECURRENCE in passes
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:

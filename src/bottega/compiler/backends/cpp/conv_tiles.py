@@ -6,7 +6,10 @@ from bottega.compiler.backends.cpp.conv_loops import Field, transposed_place
 from bottega.compiler.backends.cpp.loop_text import block, braced, collapse, head, heads, indent, nest, region
 from bottega.compiler.backends.cpp.map import tabled
 from bottega.compiler.backends.cpp.space import factor
-from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
+from bottega.compiler.library.cpp.vectors import LOAD, PANEL, VECTOR
+
+PHASE_ROWS, FEWEST_CHANNELS = 6, 4
+"""Output channels of a transposed convolution's tile; of fewer input channels a padded copy is not worth its time."""
 
 
 class _Padded:
@@ -228,3 +231,98 @@ def phases(field: Field) -> list[str]:
         *nest(axes, lines),
     ]
     return region("#pragma omp parallel", inside)
+
+
+def phase_tiles(field: Field) -> list[str]:
+    """The same over a padded copy of an image: some channels by two vectors of one phase stay in registers while taps and channels pass."""
+    function, kernel = field.function, field.kernel
+    for name, text in (("vector", VECTOR), ("panel", PANEL), ("load", LOAD)):
+        function.prelude.add(name, text)
+    last = field.count - 1
+    stride, pad, dilation = kernel.stride[last], kernel.padding[last], kernel.dilation[last]
+    out, place, tap, o, c = field.out[last], field.source[last], field.tap[last], field.out_channel, field.channel
+    words = "padded before columns wide first phase at from each sum values lane high count place side"
+    n = {word: function.fresh(word, f"{word}_") for word in words.split()}
+    rows = " * ".join([c.size, *(axis.size for axis in field.source[:-1])])
+    row = c.index
+    for axis in field.source[:-1]:
+        row = f"{factor(row)} * {axis.size} + {axis.index}"
+    line = f"{n['padded']} + {factor(row)} * {n['wide']}"
+    copy = nest(
+        field.source[:-1],
+        [
+            f"float* {n['place']} = {line};",
+            f"std::fill({n['place']}, {n['place']} + {n['wide']}, 0.f);",
+            "#pragma omp simd",
+            head(place),
+            f"  {n['place']}[{n['before']} + {place.index}] = {field.element(c.index)};",
+        ],
+    )
+    reach = tap.index if dilation == 1 else f"{tap.index} * {dilation}"
+    far = f"{n['phase']} + {pad}" if pad else n["phase"]
+    u, lane = n["high"], n["lane"]
+    depth, taps = " * ".join([c.size, *(axis.size for axis in field.tap)]), "0"
+    for axis in field.tap:
+        taps = axis.index if taps == "0" else f"{factor(taps)} * {axis.size} + {axis.index}"
+    weight = f"{n['side']}[{n['first']} * {depth} + ({factor(taps)} * {c.size} + {c.index}) * {PHASE_ROWS} + {u}]"
+    there = f"{n['first']} + {u}"
+    each_high = f"for (int64_t {u} = 0; {u} < {PHASE_ROWS}; ++{u})"
+    fill = braced(
+        [f"for (int64_t {n['first']} = 0; {n['first']} < {o.size}; {n['first']} += {PHASE_ROWS})"],
+        nest([*field.tap, c], [each_high, f"  {weight} = {there} < {o.size} ? {field.weight(f'({there})')} : 0.f;"]),
+    )
+    taken = [
+        head(c) + " {",
+        f"  const float* {n['from']} = {line} + {n['before']} + {n['at']} + ({far} - {reach}) / {stride};",
+        "  #pragma GCC unroll 3",
+        f"  for (int64_t {lane} = 0; {lane} < ACROSS; ++{lane}) {{",
+        f"    const vec {n['each']} = load({n['from']} + {lane} * LANES);",
+        f"    #pragma GCC unroll {PHASE_ROWS}",
+        f"    {each_high} {n['sum']}[{u}][{lane}] += {weight} * {n['each']};",
+        "  }",
+        "}",
+    ]
+    if stride > 1:
+        taken.insert(0, f"if (({far} - {reach}) % {stride} != 0) continue;")
+    taken = braced([head(tap)], taken)
+    for at in reversed(range(last)):
+        taken = braced([head(field.tap[at])], [*transposed_place(field, at), *taken])
+    whole = f"{n['at']} * {stride} + {n['phase']}" if stride > 1 else n["at"]
+    x = n["count"]
+    before, each = field.tail(f"{n['values']}[{o.index} - {n['first']}][{x} - {n['at']}]")
+    index = f"const int64_t {out.index} = {whole.replace(n['at'], x)};"
+    ends = f"({out.size} - {n['phase']} + {stride - 1}) / {stride}" if stride > 1 else out.size
+    tile = [
+        f"vec {n['sum']}[{PHASE_ROWS}][ACROSS] = {{}};",
+        *taken,
+        f"float {n['values']}[{PHASE_ROWS}][BROAD];",
+        f"std::memcpy({n['values']}, {n['sum']}, sizeof {n['values']});",
+        f"for (int64_t {o.index} = {n['first']}; {o.index} < std::min<int64_t>({n['first']} + {PHASE_ROWS}, {o.size}); ++{o.index}) {{",
+        *(indent(text, 1) for text in before),
+        f"  for (int64_t {x} = {n['at']}; {x} < std::min<int64_t>({n['at']} + BROAD, {ends}); ++{x})",
+        *(indent(text, 1) for text in block([index, *each])),
+        "}",
+    ]
+    loops = [
+        f"for (int64_t {n['first']} = 0; {n['first']} < {o.size}; {n['first']} += {PHASE_ROWS})",
+        *(head(axis) for axis in field.out[:-1]),
+        f"for (int64_t {n['phase']} = 0; {n['phase']} < {stride}; ++{n['phase']})",
+        f"for (int64_t {n['at']} = 0; {n['at']} < {n['columns']}; {n['at']} += BROAD)",
+    ]
+    work = braced([indent(text, at) for at, text in enumerate(loops)], tile)
+    furthest = (kernel.weight.shape[2 + last] - 1) * dilation // stride + 1
+    declared = [
+        f"const int64_t {n['before']} = {furthest}, {n['columns']} = ({out.size} + {stride - 1}) / {stride};",
+        f"const int64_t {n['wide']} = {n['before']} + std::max<int64_t>({place.size}, {n['columns']} + {(pad + stride) // stride}) + BROAD;",
+        f"float* const {n['padded']} = reinterpret_cast<float*>(kept_panels({rows} * {n['wide']} / LANES + 1));",
+        f"std::vector<float> {n['side']}(({o.size} + {PHASE_ROWS}) * {depth});  // a tile's weights side by side",
+        "#pragma omp parallel for schedule(static)",
+        *fill,
+    ]
+    shared = [
+        "#pragma omp for schedule(static)",
+        *nest([c], copy),
+        f"#pragma omp for{collapse(len(loops))} schedule(static)",
+        *work,
+    ]
+    return [*declared, *nest([field.batch] if field.batch.length > 1 else [], region("#pragma omp parallel", shared))]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bottega.compiler.backends.cpp.conv_loops import Field, plain, plain_transposed
 from bottega.compiler.backends.cpp.conv_shifted import shifted, tile_height
-from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane
+from bottega.compiler.backends.cpp.conv_tiles import FEWEST_CHANNELS, phase_tiles, phases, plane_by_plane
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.matmul import PACKED, write_product
 from bottega.compiler.backends.cpp.space import loads
@@ -27,7 +27,8 @@ def write_convolution(function: FunctionWriter, kernel: Convolution) -> list[str
     single = field.kind == "float"
     if kernel.transposed:
         if PHASES in function.passes and single:
-            return phases(field)
+            tiled = kernel.groups == 1 and field.channel.length >= FEWEST_CHANNELS and field.out_channel.length > 1
+            return phase_tiles(field) if tiled else phases(field)
         return plain_transposed(field)
     if PLANE in function.passes and field.depthwise and single and kernel.shape[-1] >= 8:
         return plane_by_plane(field)

@@ -17,7 +17,7 @@ from bottega.compiler.backends.cpp.scalar import E4M3, compute_type, memory_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
-from bottega.compiler.library.cpp.vectors import PACKED_CALL, PACKS, PANEL, TALL, TURNED, VECTOR, WIDENED
+from bottega.compiler.library.cpp.vectors import LINED, PACKED_CALL, PACKS, PANEL, TALL, TURNED, VECTOR, WIDENED
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
@@ -217,6 +217,40 @@ def _keep_panels(o: Operands) -> None:
     function.packed[o.right.buffer] = f'{PACKED_CALL}"panels_of_{function.name}", {weight})'
 
 
+def _copied(o: Operands, view: View, axis: Axis, width: str, first: str, to: str) -> list[str]:
+    """A copy of some rows or columns, side by side, with vectors; nothing where the operand has no dimension along memory."""
+    if o.kernel.dtype != "float32" or 1 not in (o.depth.step(view), axis.step(view)):
+        return []
+    along = o.depth.step(view) == 1
+    o.function.prelude.add(*(("turned", TURNED) if along else ("lined", LINED)))
+    place = o.place(view, row=first, depth="0") if axis is o.row else o.place(view, column=first, depth="0")
+    apart, packs = (axis.step(view), "pack_rows") if along else (o.depth.step(view), "pack_columns")
+    start = f"{o.function.pointer(view.buffer)} + {place},".replace(" + 0,", ",")
+    count = f"std::min<int64_t>({width}, {axis.size} - {first})"
+    return [f"{packs}<{width}>({start} {apart}, {count}, {o.depth.size}, {to});"]
+
+
+def _batch_inside(o: Operands) -> bool:
+    """Whether rows come before batches in memory, as tokens before heads, and all panels fit a cache: then memory is walked once, in order."""
+    if len(o.batch) != 1 or o.row.length < MANY_ROWS or o.depth.step(o.left) != 1:
+        return False
+    few = o.batch[0].length * o.column.length * o.depth.length <= FEW_WEIGHTS
+    return few and o.batch[0].length >= MANY_BATCHES and 0 < o.batch[0].step(o.left) < o.row.step(o.left)
+
+
+def _ends_in_half(columns: int) -> bool:
+    """Whether the second vector of the last panel is nothing but padding, and a part of the work that shows."""
+    return any(0 < columns % (2 * lanes) <= lanes and columns < 20 * lanes for lanes in (4, 8, 16))
+
+
+def _symmetric(o: Operands) -> bool:
+    """Whether it is a matrix times itself: then one half of the result is the other."""
+    left, right = o.left, o.right
+    steps = [axis.step(left) == axis.step(right) for axis in (*o.batch, o.depth)]
+    same = left.buffer == right.buffer and left.offset == right.offset and o.row.step(left) == o.column.step(right)
+    return same and all(steps) and o.row.length == o.column.length
+
+
 def _packed(o: Operands) -> list[str]:
     """The right operand in panels of two vectors, some rows of the left against each, the tail applied to the tile."""
     function, once = o.function, _packs_once(o)
@@ -229,26 +263,25 @@ def _packed(o: Operands) -> list[str]:
     n = {name: function.fresh(name, f"{name}_") for name in wishes}
     n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
     row, column, depth = o.row, o.column, o.depth
+    batch_inside = not once and _batch_inside(o)
+    panel_at = f"({o.batch[0].index} * {n['panels']} + {n['p']})" if batch_inside else n["p"]
     at = f"{n['start']} + {n['j']}"
     packing = [
         head(depth),
         indent(f"for (int64_t {n['j']} = 0; {n['j']} < WIDE; ++{n['j']})", 1),
-        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
+        indent(f"{n['pack']}[({panel_at} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
         indent(f"    {column.length} % WIDE == 0 || {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
     ]
-    if not once and o.kernel.dtype == "float32" and depth.step(o.right) == 1:
-        function.prelude.add("turned", TURNED)
-        rows_of = f"{function.pointer(o.right.buffer)} + {o.place(o.right, column=n['start'], depth='0')}".replace(" + 0,", ",")
-        count = f"std::min<int64_t>(WIDE, {column.size} - {n['start']})"
-        to = f"{n['pack']} + {n['p']} * {depth.size} * WIDE"
-        packing = [f"pack_rows({rows_of}, {column.step(o.right)}, {count}, {depth.size}, {to});"]
+    if not once:
+        to = f"{n['pack']} + {panel_at} * {depth.size} * WIDE"
+        packing = _copied(o, o.right, column, "WIDE", n["start"], to) or packing
     end = f"({column.length} % WIDE ? std::min({n['start']} + WIDE, {column.size}) : {n['start']} + WIDE)"  # mostly steps that are known
     start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
     left = function.pointer(o.left.buffer)
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
     few = column.length * depth.length <= FEW_WEIGHTS
     apart = depth.length > SHALLOW or row.step(o.left) % PAGE == 0
-    across = o.depth.step(o.left) != 1 or (column.length >= MANY_COLUMNS and (apart or not few))
+    across = o.depth.step(o.left) != 1 or (column.length >= MANY_COLUMNS and (apart or not few) and not batch_inside)
     in_turn = across and few and row.length >= MANY_ROWS and depth.length <= DEEPEST
     line = f"{n['first']} * {depth.size}"
     value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{depth.index}]", o.kernel.dtype)
@@ -264,25 +297,47 @@ def _packed(o: Operands) -> list[str]:
         pointed = [
             f"const float* {n['lines']} = {n['side']};" if in_turn else f"const float* {n['lines']} = {n['side']} + {line};"
         ]
-    panel = f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];"
+    panel = f"const vec* {n['panel']} = &{n['packed']}[{panel_at} * {depth.size} * 2];"
     vectors = f"{n['panel']}[2 * {depth.index} + {n['j']}]"
     if once and o.kernel.dtype == "bfloat16":
         function.prelude.add("widened", WIDENED)
         panel = f"const uint16_t* {n['panel']} = {function.pointer(o.right.buffer)} + {n['start']} * {depth.size};"
         vectors = f"widened({n['panel']} + {depth.index} * WIDE, {n['j']})"
-    tile = [
-        start,
-        panel,
-        *pointed,
-        f"vec {n['sum']}[TALL][2] = {{}};",
+    each_row = f"for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})"
+    sums = [
         head(depth) + " {",
         "  #pragma GCC unroll 2",
         f"  for (int64_t {n['j']} = 0; {n['j']} < 2; ++{n['j']}) {{",
         f"    const vec {n['some']} = {vectors};",
         "    #pragma GCC unroll 8",
-        f"    for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']}) {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['some']};",
+        f"    {each_row} {n['sum']}[{n['m']}][{n['j']}] += {value} * {n['some']};",
         "  }",
         "}",
+    ]
+    if _ends_in_half(column.length):
+        half = vectors.replace(f" + {n['j']}]", "]").replace(f", {n['j']})", ", 0)")
+        sums = [
+            f"if ({n['start']} + LANES >= {column.size})  // half a panel",
+            indent(head(depth) + " {", 1),
+            f"    const vec {n['some']} = {half};",
+            "    #pragma GCC unroll 8",
+            f"    {each_row} {n['sum']}[{n['m']}][0] += {value} * {n['some']};",
+            "  }",
+            "else",
+            *(indent(line, 1) for line in sums),
+        ]
+    mirrored = not once and _symmetric(o)
+    tile = [
+        start,
+        *(
+            [f"if (WIDE % TALL == 0 && {n['start']} + WIDE <= {n['first']}) continue;  // as on the other side"]
+            if mirrored
+            else []
+        ),
+        panel,
+        *pointed,
+        f"vec {n['sum']}[TALL][2] = {{}};",
+        *sums,
         f"float {n['tile']}[TALL][WIDE];",
         f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",
         f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + TALL, {row.size}); ++{row.index}) {{",
@@ -292,6 +347,15 @@ def _packed(o: Operands) -> list[str]:
         *(indent(line, 1) for line in block(each)),
         "}",
     ]
+    if mirrored:
+        swapped = replace(o, row=replace(row, index=column.index), column=replace(column, index=row.index))
+        value_there = f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]"
+        tile += [
+            f"if (WIDE % TALL == 0 && {n['start']} > {n['first']})",
+            f"  for (int64_t {column.index} = {n['start']}; {column.index} < {end}; ++{column.index})",
+            f"    for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + TALL, {row.size}); ++{row.index})",
+            *(indent(line, 2) for line in block(swapped.results(value_there))),
+        ]
     panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
     rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += TALL) {{"
     fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
@@ -299,13 +363,14 @@ def _packed(o: Operands) -> list[str]:
         [rows.removesuffix(" {"), f"{panels} {{"] if few else [panels, rows]
     )  # few panels stay in the cache, and rows are read once
     work = [loops[0], indent(loops[1], 1), *(indent(line, 2) for line in tile), "  }"]
-    beside = [  # side by side as a tile reads them
+    turns = [f"{panels} {{", *(indent(line, 1) for line in tile), "}"]  # of some rows
+    beside = _copied(o, o.left, row, "TALL", n["first"], n["side"] if in_turn else f"{n['side']} + {line}") or [
         head(depth),
-        f"  for (int64_t {n['m']} = 0; {n['m']} < TALL; ++{n['m']})",
+        f"  {each_row}",
         f"    {n['side']}[{'' if in_turn else line + ' + '}{depth.index} * TALL + {n['m']}] = {o.element(o.left, row=clamped)};",
-    ]
+    ]  # side by side as a tile reads them
     if in_turn:
-        mine = [f"float {n['side']}[{depth.length} * TALL];", *beside, f"{panels} {{", *(indent(line, 1) for line in tile), "}"]
+        mine = [f"float {n['side']}[{depth.length} * TALL];", *beside, *turns]
         work = [rows, *(indent(line, 1) for line in mine), "}"]
     declared = [*tables, f"const int64_t {n['panels']} = ({column.size} + WIDE - 1) / WIDE;"]
     rest = f" + ({row.size} + TALL) * {depth.size} / LANES + 1" if across and not in_turn else ""
@@ -326,14 +391,24 @@ def _packed(o: Operands) -> list[str]:
         fill = beside if once else [*beside, "#pragma omp for schedule(static)", *fill]
     elif once:
         fill = []
-    batches = math.prod(axis.length for axis in o.batch)
-    if batches >= MANY_BATCHES:
+    if batch_inside:
+        kept = f"vec* const {n['packed']} = kept_panels({o.batch[0].size} * {n['panels']} * {depth.size} * 2);"
+        inside = [
+            kept,
+            memory[1],
+            *nest(o.batch, fill),
+            "#pragma omp for schedule(static)",
+            rows.removesuffix(" {"),
+            *(indent(line, 1) for line in nest(o.batch, turns)),
+        ]
+        return [*declared, *region("#pragma omp parallel", inside)]
+    if math.prod(axis.length for axis in o.batch) >= MANY_BATCHES:
         inside = [
             *memory,
             f"#pragma omp for{collapse(len(o.batch))} schedule(static)",
             *nest(o.batch, [*(line for line in fill if "#pragma" not in line), *work]),
         ]
         return [*declared, *region("#pragma omp parallel", inside)]
-    threads = f"#pragma omp for{'' if in_turn else collapse(2)} schedule(static)"
+    threads = f"#pragma omp for{'' if in_turn else collapse(2)} schedule(static{', 1' if mirrored else ''})"
     shared = [*(["#pragma omp for schedule(static)", *fill] if fill else []), threads, *work]
     return [*declared, *memory, *nest(o.batch, region("#pragma omp parallel", shared))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bottega.compiler.allocate import allocation
 from bottega.compiler.backends.cpp.function_writer import RESERVED_NAMES, FunctionWriter, folded
 from bottega.compiler.backends.cpp.library_call import call_imports, call_line
-from bottega.compiler.backends.cpp.loop_text import indent
+from bottega.compiler.backends.cpp.loop_text import indent, whole_vectors
 from bottega.compiler.backends.cpp.prelude import Prelude
 from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS, wide
 from bottega.compiler.bodies import stores
@@ -66,7 +66,8 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
             continue
         function = FunctionWriter(_name_of(kernel, names), plan, prelude, passes, on_gpu=language.on_gpu)
         written = language.write(function, kernel)
-        functions.append("\n".join([function.head(), *(indent(line, 1) for line in _braced(written.lines)), "}"]))
+        body = written.lines if language.on_gpu else whole_vectors(written.lines)
+        functions.append("\n".join([function.head(), *(indent(line, 1) for line in _braced(body)), "}"]))
         for store in stores(kernel):
             if store.view.buffer not in known:
                 forward.append(f"{store.view.buffer} = {allocation(plan.buffers[store.view.buffer], plan, known)}")

@@ -6,6 +6,7 @@ from bottega.compiler.backends.cpp.matmul import PACKED_ONCE
 from bottega.compiler.backends.cpp.module import FREED_EARLY
 from bottega.compiler.backends.cpp.wide_products import WIDE_PRODUCTS
 from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.padded_convolutions import PADDED_CONVOLUTIONS
 from bottega.compiler.planner_passes import IN_PLACE, OWN_RECURRENCE, SEPARATE_WINDOWS, SHARED_RESULTS, SHORT_ROWS
 
 PASSES: tuple[CompilerPass, ...] = (
@@ -19,6 +20,7 @@ PASSES: tuple[CompilerPass, ...] = (
         "A transposed convolution in fp32 whose windows are as large as its stride, without padding and groups.",
         "Write {origin} as the library's product, each of whose elements goes to one place of the result.",
     ),
+    PADDED_CONVOLUTIONS,
     CompilerPass(
         WIDE_PRODUCTS,
         "A product, convolution or attention of halves that is left to torch, on a CPU without instructions for them.",

@@ -10,7 +10,7 @@ _SUM = """template <class F> static inline double sum_of(int64_t count, F value)
   for (int64_t from = 0; from < count; from += 1024) {
     const int64_t to = std::min<int64_t>(from + 1024, count);
     float part = 0.f;
-    #pragma omp simd reduction(+ : part)
+    #pragma omp simd simdlen(16) reduction(+ : part)
     for (int64_t i = from; i < to; ++i) part += value(i);
     total += part;
   }

@@ -25,20 +25,23 @@ constexpr int64_t TALL = 8;
 #else
 constexpr int64_t TALL = 6;
 #endif"""
-TURNED = """// a square of LANES rows of LANES floats is turned by exchanging halves, then quarters, and so on
-template <int64_t STEP> static inline void exchanged(vec* v) {
-  typedef int32_t lanes __attribute__((vector_size(4 * LANES)));
-  lanes low, high;
-  for (int64_t j = 0; j < LANES; ++j) {
-    low[j] = j & STEP ? LANES + j - STEP : j;
-    high[j] = j & STEP ? LANES + j : j + STEP;
+TURNED = """template <class T, int64_t SIZE> struct vector_of {
+  typedef T type __attribute__((vector_size(SIZE * sizeof(T))));
+};
+
+// a square of SIZE rows of SIZE floats is turned by exchanging halves, then quarters, and so on
+template <int64_t SIZE, int64_t STEP, class V> static inline void exchanged(V* v) {
+  typename vector_of<int32_t, SIZE>::type low, high;
+  for (int64_t j = 0; j < SIZE; ++j) {
+    low[j] = j & STEP ? SIZE + j - STEP : j;
+    high[j] = j & STEP ? SIZE + j : j + STEP;
   }
   #pragma GCC unroll 16
-  for (int64_t i = 0; i < LANES; ++i)
+  for (int64_t i = 0; i < SIZE; ++i)
     if (!(i & STEP)) {
-      const vec a = v[i], b = v[i + STEP];
+      const V a = v[i], b = v[i + STEP];
 #ifdef __clang__
-      for (int64_t j = 0; j < LANES; ++j) {
+      for (int64_t j = 0; j < SIZE; ++j) {
         v[i][j] = j & STEP ? b[j - STEP] : a[j];
         v[i + STEP][j] = j & STEP ? b[j] : a[j + STEP];
       }
@@ -47,29 +50,38 @@ template <int64_t STEP> static inline void exchanged(vec* v) {
       v[i + STEP] = __builtin_shuffle(a, b, high);
 #endif
     }
-  if constexpr (STEP > 1) exchanged<STEP / 2>(v);
+  if constexpr (STEP > 1) exchanged<SIZE, STEP / 2>(v);
 }
 
-// to[k * WIDE + l] = from[l * apart + k] for `count` rows; those that are missing are zero
-static inline void pack_rows(const float* from, int64_t apart, int64_t count, int64_t depth, float* to) {
+// to[k * WIDTH + l] = from[l * apart + k] for `count` rows; those that are missing are zero
+template <int64_t WIDTH> static inline void pack_rows(const float* from, int64_t apart, int64_t count, int64_t depth, float* to) {
+  constexpr int64_t SIZE = WIDTH % LANES == 0 ? LANES : WIDTH % 8 == 0 ? 8 : 2;
+  typedef typename vector_of<float, SIZE>::type row;
   int64_t l = 0;
-  for (; l + LANES <= count; l += LANES) {
+  for (; l + SIZE <= std::min(count, WIDTH); l += SIZE) {
     int64_t k = 0;
-    for (; k + LANES <= depth; k += LANES) {
-      vec v[LANES];
+    for (; k + SIZE <= depth; k += SIZE) {
+      row v[SIZE];
       #pragma GCC unroll 16
-      for (int64_t u = 0; u < LANES; ++u) std::memcpy(&v[u], from + (l + u) * apart + k, sizeof(vec));
-      exchanged<LANES / 2>(v);
+      for (int64_t u = 0; u < SIZE; ++u) std::memcpy(&v[u], from + (l + u) * apart + k, sizeof(row));
+      exchanged<SIZE, SIZE / 2>(v);
       #pragma GCC unroll 16
-      for (int64_t u = 0; u < LANES; ++u) std::memcpy(to + (k + u) * WIDE + l, &v[u], sizeof(vec));
+      for (int64_t u = 0; u < SIZE; ++u) std::memcpy(to + (k + u) * WIDTH + l, &v[u], sizeof(row));
     }
     for (; k < depth; ++k)
-      for (int64_t u = l; u < l + LANES; ++u) to[k * WIDE + u] = from[u * apart + k];
+      for (int64_t u = l; u < l + SIZE; ++u) to[k * WIDTH + u] = from[u * apart + k];
   }
-  for (; l < WIDE; ++l)
-    for (int64_t k = 0; k < depth; ++k) to[k * WIDE + l] = l < count ? from[l * apart + k] : 0.f;
+  for (; l < WIDTH; ++l)
+    for (int64_t k = 0; k < depth; ++k) to[k * WIDTH + l] = l < count ? from[l * apart + k] : 0.f;
 }"""
 """Of rows that lie along the depth: element by element, packing takes as long as the product where there are a hundred rows."""
+LINED = """// to[k * WIDTH + l] = from[k * apart + l] for `count` columns; those that are missing are zero
+template <int64_t WIDTH> static inline void pack_columns(const float* from, int64_t apart, int64_t count, int64_t depth, float* to) {
+  for (int64_t k = 0; k < depth; ++k)
+    if (count >= WIDTH) std::memcpy(to + k * WIDTH, from + k * apart, WIDTH * sizeof(float));
+    else
+      for (int64_t l = 0; l < WIDTH; ++l) to[k * WIDTH + l] = l < count ? from[k * apart + l] : 0.f;
+}"""
 _PACK = """// a matrix in panels of WIDE columns, each with its depth in order, as a product's tiles read it
 extern "C" void PACK(const TYPE* weight, TYPE* panels, int64_t columns, int64_t depth, int64_t across, int64_t along) {
   #pragma omp parallel for schedule(static)
