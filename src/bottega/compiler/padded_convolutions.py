@@ -45,10 +45,8 @@ def _merged(kernel: Convolution, call: FunctionCall, padded: Buffer) -> Convolut
     zeros = not call.keywords and mode in ([], ["constant"], ["constant", None], ["constant", 0])
     if not zeros or kernel.transposed or kernel.source != padded.whole() or not isinstance(x, View):
         return None
-    pairs = [(int(front), int(behind)) for front, behind in zip(amounts[::2], amounts[1::2])][
-        ::-1
-    ]  # from the last dimension on
-    pairs = [(0, 0)] * (count - len(pairs)) + pairs
+    from_last = [(int(front), int(behind)) for front, behind in zip(amounts[::2], amounts[1::2])]
+    pairs = [(0, 0)] * (count - len(from_last)) + from_last[::-1]
     fits = len(pairs) == count and all(front >= behind >= 0 for front, behind in pairs) and len(x.shape) == count + 2
     if not fits or any(kernel.padding):
         return None

@@ -60,7 +60,8 @@ class FormProcess:
             )
         threading.Thread(target=self._read, daemon=True).start()
         job = {"task": str(self.task.resolve()), "folder": str(self.folder.resolve()), "form": self.form, "device": self.device,
-               "precision": self.precision, "scratch": self._scratch.name, "matmul": torch.get_float32_matmul_precision()}  # fmt: skip
+               "precision": self.precision, "scratch": self._scratch.name, "matmul": torch.get_float32_matmul_precision(),
+               "threads": torch.get_num_threads()}  # fmt: skip
         self._tell(job)
 
     @property
@@ -179,6 +180,7 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
     from bottega.judge.loading import import_source
 
     job = asked.get()
+    torch.set_num_threads(job["threads"])
     torch.set_float32_matmul_precision(job["matmul"])
     task = import_source(Path(job["task"]).read_text(encoding="utf-8"), "task", job["scratch"])
     model = task.Model().to(job["device"])
