@@ -66,8 +66,8 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
             continue
         function = FunctionWriter(_name_of(kernel, names), plan, prelude, passes, on_gpu=language.on_gpu)
         written = language.write(function, kernel)
-        body = written.lines if language.on_gpu else whole_vectors(written.lines)
-        functions.append("\n".join([function.head(), *(indent(line, 1) for line in _braced(body)), "}"]))
+        lines = written.lines if language.on_gpu else whole_vectors(written.lines)
+        functions.append("\n".join([function.head(), *(indent(line, 1) for line in _braced(lines)), "}"]))
         for store in stores(kernel):
             if store.view.buffer not in known:
                 forward.append(f"{store.view.buffer} = {allocation(plan.buffers[store.view.buffer], plan, known)}")
