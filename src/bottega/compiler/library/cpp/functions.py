@@ -112,8 +112,8 @@ template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::
   {_REDUCED.replace("VALUE", "x")}
   const float p = 1.f + r * (1.f + {_SERIES});
   {_POWER}
-  const float e = x < -87.f ? 0.f : p * power;
-  return x > 88.f ? INFINITY : e;
+  const float e = x < -87.3f ? 0.f : p * power;
+  return x > 88.37f ? INFINITY : e;
 }}""",
         (),
     ),
@@ -123,7 +123,7 @@ template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::
   {_REDUCED.replace("VALUE", "c")}
   const float p = r * (1.f + {_SERIES});
   {_POWER}
-  return x > 88.f ? INFINITY : p * power + (power - 1.f);
+  return x > 88.37f ? INFINITY : p * power + (power - 1.f);
 }}""",
         (),
     ),
