@@ -200,3 +200,11 @@ def test_places_in_a_row_take_32_bits_where_the_tensor_takes_64() -> None:
 def written(name: str, body: str, inputs: str) -> str:
     steps = StepCompiler().build(task(name, body, inputs), "triton", without=["graph_replay", "shelved_parts"]).steps
     return steps[-1].candidate.source
+
+
+def test_a_maximum_below_exponentials_need_not_be_a_nan() -> None:
+    for body in ("F.softmax(torch.where(x > 9, -torch.inf, x), 1)", "F.cross_entropy(x, torch.arange(16), reduction='none')"):
+        assert "nan_max" not in written("rows", f"return {body}", "torch.randn(16, 300)")
+    assert "nan_max" in written(
+        "rows", "s = F.softmax(x, 1); return torch.where(s > 0.5, x.amax(1, True), s)", "torch.randn(16, 300)"
+    )

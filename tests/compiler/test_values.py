@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from executed import executed
+from module_task import module_task
 from value_tasks import VALUES
 
 from bottega.compiler.draft_compiler import DraftCompiler
@@ -21,12 +22,21 @@ pytestmark = pytest.mark.rotates
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("name", VALUES)
+DOUBLES = module_task(
+    "F.scaled_dot_product_attention(x, x, x, m)",
+    "torch.randn(2, 3, 9, 8).double(), torch.cat((torch.zeros(8, 9), torch.ones(1, 9))).double() * torch.finfo(torch.float64).min",
+    "x, m",
+)
+"""Of a query that sees all keys as little."""
+
+
+@pytest.mark.parametrize("name", [*VALUES, "doubles"])
 def test_a_draft_in_cpp_gives_torchs_values(name: str) -> None:
-    task = executed(VALUES[name], "task")
+    source = VALUES.get(name, DOUBLES)
+    task = executed(source, "task")
     torch.manual_seed(0)
     model, inputs = task.Model(), task.get_inputs()
-    for step in DraftCompiler(2).build(Task(VALUES[name], name), "cpp").steps:
+    for step in DraftCompiler(2).build(Task(source, name), "cpp").steps:
         new = executed(step.candidate.source, "candidate").ModelNew()
         new.load_state_dict(model.state_dict())
         with torch.no_grad():

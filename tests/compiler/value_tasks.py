@@ -37,6 +37,8 @@ VALUES = {
         f"{HEADS}, torch.cat((torch.zeros(6, 9), torch.full((2, 9), -{INF}), torch.full((1, 9), torch.finfo(torch.float32).min)))",
         "q, k, v, m",
     ),
+    "hidden_elements": module("F.softmax(x.masked_fill(x > 1, -torch.inf), -1), y",
+        ROWS, before="y = F.cross_entropy(x, torch.arange(10) * 13 % 22 - 1, ignore_index=-1, reduction='none')"),
     "padded_with_infinity": module("F.pad(x * 2, (1, 0), value=-torch.inf).logsumexp(-1)"),
     **{
         f"bits_of_{dtype}": module(

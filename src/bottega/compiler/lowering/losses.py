@@ -116,11 +116,11 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     loss: Expression = apply("neg", picked)
     if logits:
         reductions = [("top", "max", body), ("total", "sum", apply("exp", apply("sub", body, Name("top"))))]
-        level = apply("add", apply("log", Name("total")), Name("top"))
-        loss = apply("sub", level, picked)
+        level = apply("log", Name("total"))  # above the top: by itself, or large scores leave nothing of it
+        loss = apply("sub", level, apply("sub", picked, Name("top")))
         if smoothing:
             reductions.append(("plain", "sum", body))
-            mean = apply("sub", level, apply("div", Name("plain"), scope.count(x, (axis,))))
+            mean = apply("sub", level, apply("sub", apply("div", Name("plain"), scope.count(x, (axis,))), Name("top")))
             loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, mean))
     share: Expression = apply("where", counted, 1.0, 0.0)
     if weight is not None:

@@ -19,7 +19,7 @@ from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
 TILES = "query_tiles"
-LOWEST, LEAST = "-3.40282347e38f", "1e-30f"
+LOWEST, LEAST = {"float": "-3.40282347e38f", "double": "-1.7976931348623157e308"}, "1e-30f"
 """Of the largest score, and of the sum that is divided by: a row whose keys are all masked is zero, as torch has it."""
 
 
@@ -128,7 +128,7 @@ def _plain(a: _Heads) -> list[str]:
         f"  {scores}[{j}] = {a.masked(f'{dot} * {a.scale}')};",
         f"  {top} = {scores}[{j}] > {top} ? {scores}[{j}] : {top};",
         "}",
-        *([f"{top} = std::max<{a.kind}>({top}, {LOWEST});"] if zero else []),
+        *([f"{top} = std::max<{a.kind}>({top}, {LOWEST[a.kind]});"] if zero else []),
         f"{a.kind} {total} = {LEAST if zero else 0};",
         f"#pragma omp simd reduction(+ : {total})",
         f"{loop} {{",
@@ -200,7 +200,7 @@ def _tiled(a: _Heads) -> list[str]:
     mask = [f"for (int64_t {j} = 0; {j} < {n['seen']}; ++{j}) {score} = {a.masked(score)};"] if a.mask else []
     peak, least = f"{largest}({n['seen']}, [=](int64_t {j}) {{ return {n['row']}[{j}]; }})", ""
     if a.mask and kernel.unseeing == "zero":
-        peak, least = f"std::max({peak}, {LOWEST})", f"{LEAST} + "
+        peak, least = f"std::max({peak}, {LOWEST['float']})", f"{LEAST} + "
     clamped = f"std::min({n['first']} + {u}, {a.queries.size} - 1)"
     tile = [
         f"const int64_t {n['last']} = {last};",

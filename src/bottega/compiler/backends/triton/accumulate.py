@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
+from functools import cache
 
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import KernelWriter
@@ -19,9 +20,9 @@ from bottega.compiler.expression import (
     Expression,
     Load,
     Name,
+    children,
     finite_or_zero,
     names,
-    replace,
     walk,
 )
 from bottega.compiler.kernel import Reduction, RowProgram
@@ -311,17 +312,28 @@ def only_below_exponentials(peak: Reduction, kernel: RowProgram) -> bool:
     total = next((other for other in kernel.reductions if softmax_pair(peak, other)), None)
     if total is None:
         return False
-    top = Name(peak.name)
     bodies = [other.body for other in kernel.reductions if other not in (peak, total)]
     bodies += [store.body for store in (*kernel.row_stores, *kernel.element_stores)]
-    users = [replace(body, {finite_or_zero(top): top}) for body in bodies if peak.name in names(body)]
-    return all(total.name in names(body) and not any(map(_drops_nan, walk(body))) for body in users)
+    top, under = Name(peak.name), Name(total.name)
 
+    @cache
+    def has_none(node: Expression) -> bool:
+        """Whether a node is no number where the sum is none."""
+        if isinstance(node, Cast):
+            return "float" in node.dtype and has_none(node.argument)
+        if not isinstance(node, Apply) or node.function in TRUTHS:
+            return node == under
+        if node.function == "pow":
+            base, exponent = node.arguments
+            return has_none(base) and isinstance(exponent, Constant) and exponent.value != 0
+        return all(map(has_none, node.arguments[1:])) if node.function == "where" else any(map(has_none, node.arguments))
 
-def _drops_nan(node: Expression) -> bool:
-    if isinstance(node, Cast):
-        return "float" not in node.dtype
-    return isinstance(node, Apply) and (node.function == "where" or node.function in TRUTHS)
+    @cache
+    def serves(node: Expression) -> bool:
+        """Whether a node is the same then, whatever the maximum is."""
+        return node != top and (has_none(node) or all(map(serves, children(node))))
+
+    return all(map(serves, bodies))
 
 
 def levels(accumulators: list[Any]) -> list[list[Any]]:

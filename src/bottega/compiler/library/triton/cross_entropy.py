@@ -24,7 +24,8 @@ CROSS_ENTROPY_BLOCK = 8192
 
 @triton.jit
 def cross_entropy_even(v, spread, weight_ptr, c, mask):
-    """Of each element how far it lies below the logarithm of the sum, by its class's weight."""
+    """Of each element how far it lies below the logarithm of the sum, by its class's weight: both above the row's top, of which
+    large scores would leave nothing."""
     apart = tl.where(mask, spread - v, 0.0)
     if weight_ptr is not None:
         apart = apart * tl.load(weight_ptr + c, mask=mask, other=0.0).to(tl.float32)
@@ -58,23 +59,23 @@ def cross_entropy_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, size, ig
         mask = (row[:, None] < rows) & (at < size)
         v = tl.load(x_ptr + row[:, None] * size + at, mask=mask, other=float("-inf")).to(tl.float32)
         most = tl.max(v, axis=1)
-        spread = most + tl.log(tl.sum(tl.exp(v - most[:, None]), axis=1))
+        spread = tl.log(tl.sum(tl.exp(v - most[:, None]), axis=1))
         if SMOOTH:
-            even = tl.sum(cross_entropy_even(v, spread[:, None], weight_ptr, at, mask), axis=1)
+            even = tl.sum(cross_entropy_even(v - most[:, None], spread[:, None], weight_ptr, at, mask), axis=1)
     else:
         row = index_program(0, LARGE)
         most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
-        spread = most + tl.log(total)
+        spread = tl.log(total)
         if SMOOTH:
             apart = tl.zeros((BLOCK,), tl.float32)
             for start in range(0, size, BLOCK):
                 c = start + index_lanes(BLOCK, LARGE)
                 v = tl.load(x_ptr + row * size + c, mask=c < size, other=0.0).to(tl.float32)
-                apart += cross_entropy_even(v, spread, weight_ptr, c, c < size)
+                apart += cross_entropy_even(v - most, spread, weight_ptr, c, c < size)
             even = tl.sum(apart, axis=0)
     inside = row < rows
     target = tl.load(target_ptr + row, mask=inside, other=ignored)
-    wanted = tl.load(x_ptr + row * size + target, mask=inside & (target != ignored), other=0.0).to(tl.float32)
+    wanted = tl.load(x_ptr + row * size + target, mask=inside & (target != ignored), other=0.0).to(tl.float32) - most
     cross_entropy_rest(
         loss_ptr, weight_ptr, row, target, wanted, spread, even, inside, ignored, smoothing, size, rows, SMOOTH, MEAN
     )
@@ -95,18 +96,18 @@ def cross_entropy_columns_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, 
         v = tl.load(x_ptr + (start + r) * inner + place[None, :], mask=mask, other=float("-inf")).to(tl.float32)
         top, sums = softmax_fold(top, sums, v)
     most = tl.max(top, axis=0)
-    spread = most + tl.log(tl.sum(sums * tl.exp(top - most[None, :]), axis=0))
+    spread = tl.log(tl.sum(sums * tl.exp(top - most[None, :]), axis=0))
     even = 0.0
     if SMOOTH:
         apart = tl.zeros((TALL, WIDE), tl.float32)
         for start in range(0, size, TALL):
             mask = (start + r < size) & inside[None, :]
             v = tl.load(x_ptr + (start + r) * inner + place[None, :], mask=mask, other=0.0).to(tl.float32)
-            apart += cross_entropy_even(v, spread[None, :], weight_ptr, start + r, mask)
+            apart += cross_entropy_even(v - most[None, :], spread[None, :], weight_ptr, start + r, mask)
         even = tl.sum(apart, axis=0)
     row = outer * inner + place
     target = tl.load(target_ptr + row, mask=inside, other=ignored)
-    wanted = tl.load(x_ptr + target * inner + place, mask=inside & (target != ignored), other=0.0).to(tl.float32)
+    wanted = tl.load(x_ptr + target * inner + place, mask=inside & (target != ignored), other=0.0).to(tl.float32) - most
     cross_entropy_rest(
         loss_ptr, weight_ptr, row, target, wanted, spread, even, inside, ignored, smoothing, size, rows, SMOOTH, MEAN
     )
