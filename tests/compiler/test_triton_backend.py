@@ -52,7 +52,8 @@ QUICK_HALVES = (
     *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "response_norm_bfloat16", "query_and_key_bfloat16"),
     *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )
-LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in QUICK_HALVES)
+LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in (*QUICK_HALVES, "long_logits_bf16"))
+"""That one takes the interpreter minutes; test_drafts_on_a_gpu.py has it."""
 LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
 
 
