@@ -90,7 +90,8 @@ MODELS = (
         {**_GROUPED, **_EXPERTS}, _WORDS, (4, 512),
     ),
     WholeModel(
-        "mixtral_8x7b_2_layers", "MixtralModel", "MixtralConfig", {"num_hidden_layers": 2},
+        "mixtral_half_width_4_layers", "MixtralModel", "MixtralConfig",
+        {"hidden_size": 2048, "intermediate_size": 7168, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4},
         {**_GROUPED, **_EXPERTS}, _WORDS, (4, 512),
     ),
     WholeModel("bert_base", "BertModel", "BertConfig", {}, {**_FEW, "vocab_size": 50}, _WORDS, (32, 256)),
@@ -130,6 +131,7 @@ def run(
     small: Annotated[bool, typer.Option("--small", help="Tiny ones, to try the script.")] = False,
     baselines: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BASELINES),
     minutes: Annotated[float, typer.Option(min=0.1, help="Of each model's search.")] = 5.0,
+    modules: Annotated[int, typer.Option(min=1, help="Of each model, to work on.")] = 3,
     compile_minutes: Annotated[float, typer.Option(min=0.1, help="After it, of its compiled forms.")] = 3.0,
     seconds: Annotated[float, typer.Option(min=1, help="What is under way then is stopped.")] = 540.0,
 ) -> None:
@@ -149,7 +151,7 @@ def run(
         command = [
             sys.executable, "-m", "bottega", "optimize", f"hf:{where_it_is}", "--inputs", inputs, "--device", device, "--backbone", "none",
             "--out", str(out), f"baseline={baselines}", f"minutes={minutes:g}",
-            f"compile_minutes={compile_minutes:g}", "dtype=bfloat16",
+            f"compile_minutes={compile_minutes:g}", f"modules={modules}", "dtype=bfloat16",
             *(["--resume"] if (out / "tasks").exists() else []),
         ]  # fmt: skip
         with open(folder / f"{model.name}.log", "a", encoding="utf-8") as log:

@@ -138,8 +138,8 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
             _write(folder, type(model).__name__, known, [each.text for each in searched])
             return known
 
-        found = {part.folder: part for part in parts}
-        known = {form: each for form, each in earlier.items() if {one.part.folder: one.part for one in each.parts} == found}
+        by_folder = {part.folder: part for part in parts}
+        known = {form: each for form, each in earlier.items() if {one.part.folder: one.part for one in each.parts} == by_folder}
         for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings, known, keep), forms):
             whole = keep(result)
             if result.missing:

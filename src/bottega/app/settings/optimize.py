@@ -41,7 +41,7 @@ class OptimizeSettings(WritingSettings):
     """Of a capture or a whole model: how many modules to work on, the costliest first. Those that no kernel is written for are not counted."""
     compile_minutes: float | None = 10
     """Of a whole model: how long after the search compiled forms of it may take, the baselines' and those with faster parts in them. On a GPU the
-    baselines begin to compile with the search, if there is memory for them. What is not over by then is not measured; none for as long as it takes."""
+    baselines begin to compile with the search, if memory allows. What is not over by then is not measured; none for as long as it takes."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     server: str | None = None
