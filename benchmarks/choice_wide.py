@@ -41,7 +41,7 @@ from bottega.compiler.answer_choices import AnswerChange, changes_of
 from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.choice_gains import WORST, ChoiceGains, MeasuredChoice
 from bottega.compiler.choice_places import ChoicePlace
-from bottega.compiler.library.choices import SHARED_BYTES
+from bottega.compiler.choices import SHARED_BYTES
 
 ATTENTION = "scaled_dot_product_attention"
 TILED = ("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", ATTENTION)

@@ -186,5 +186,9 @@ HALVES = [
          f"torch.randn(3, 20000{H}) * 3, torch.randint(0, 20000, (3,)), torch.randn(140, 17000{H})", arguments="x, t, y"),
     task("partly_rotated_bf16", "a, b = x[..., :8], x[..., 8:]\na = a * c + torch.cat((-a[..., 4:], a[..., :4]), -1) * s\n"
          "return torch.cat((a, b), -1)", f"torch.randn(2, 3, 5, 32{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})", arguments="x, c, s"),
+    *(task(f"response_norm_{kind}", "y = F.gelu(x)\nn = torch.linalg.vector_norm(y, dim=(1, 2), keepdim=True)\n"
+           "return self.w * (y * (n / (n.mean(-1, keepdim=True) + 1e-6))) + self.b + y", f"torch.randn(2, 24, 24, 8, dtype=torch.{kind})",
+           f"self.w, self.b = (nn.Parameter(torch.randn(8, dtype=torch.{kind})) for _ in range(2))")
+      for kind in ("bfloat16", "float16", "float32")),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from modules_in_cpp import QUICK, module
 
@@ -32,6 +34,13 @@ def test_a_scan_by_blocks_walks_tiles_with_a_carry() -> None:
 def test_products_of_our_own_are_refused() -> None:
     with pytest.raises(Refusal, match="not written in CUDA"):
         _written(QUICK["linear"], FUSED | {"own_product"})
+
+
+def test_no_kernel_is_named_as_a_function_of_cudas_may_be() -> None:
+    text = _written(module("x.sum() + torch.linalg.norm(x), x.max(), x.isnan()", "torch.randn(40, 3)"), frozenset())
+    names = re.findall(r"__global__ void (\w+)\(", text)
+    assert len(names) > 3 and all("_" in name for name in names)
+    assert "isnan(x[i])" in text
 
 
 def test_techniques_have_distinct_names() -> None:

@@ -239,3 +239,9 @@ def test_a_draft_says_nothing_of_itself_that_is_not_so() -> None:
         step is not None
         and step.summary == "Fuse what lies around the products into as few kernels as it takes (sub, mul, relu)."
     )
+
+
+def test_a_tile_that_does_not_fit_has_fewer_stages_then_less_depth() -> None:
+    assert Tile(16, 64, 256, 4, 4).within_memory(2) == Tile(16, 64, 256, 4, 4)
+    assert Tile(16, 64, 256, 4, 4).within_memory(4) == Tile(16, 64, 256, 4, 2)
+    assert Tile(128, 256, 128, 8, 3).within_memory(4) == Tile(128, 256, 64, 8, 2)

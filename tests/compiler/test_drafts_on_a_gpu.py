@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
+@pytest.fixture(autouse=True)
+def made_on_the_gpu() -> Iterator[None]:
+    """Some modules make tensors as they run."""
+    with torch.device("cuda"):
+        yield
+
+
 @pytest.mark.parametrize("language", DRAFTS)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_draft_computes_what_the_module_does(name: str, language: str, tmp_path: Path) -> None:
@@ -52,7 +60,9 @@ def test_a_draft_computes_what_the_module_does(name: str, language: str, tmp_pat
     with torch.no_grad():
         wanted = prepared(task.Model).double().cuda()(*wide)
         limit = LIMIT
-        if given in HALVES:
+        if given in HALVES or any(
+            value.dtype in (torch.float16, torch.bfloat16) for value in inputs if isinstance(value, torch.Tensor)
+        ):
             eps = torch.finfo(next(value.dtype for value in (*inputs, wanted) if value.is_floating_point())).eps
             limit = TIMES_OWN * max(distance(prepared(task.Model).cuda()(*inputs), wanted), eps / 2)
         for number, (technique, source) in enumerate(drafts(given, language)):
@@ -66,9 +76,11 @@ def test_a_draft_computes_what_the_module_does(name: str, language: str, tmp_pat
 def test_infinities_bits_and_places_are_torchs(name: str, language: str, tmp_path: Path) -> None:
     task = executed(VALUES[name], "task")
     torch.manual_seed(0)
-    model, inputs = task.Model().cuda(), on_the_gpu(task.get_inputs())
+    with torch.no_grad(), torch.device("cpu"):  # on a GPU torch's own attention has another answer where a query sees nothing
+        model, inputs = task.Model(), task.get_inputs()
+        wanted = on_the_gpu(model(*inputs))
+    inputs = on_the_gpu(inputs)
     with torch.no_grad():
-        wanted = model(*inputs)
         for number, (technique, source) in enumerate(drafts(Task(VALUES[name], name), language)):
             new = loaded(source, str(tmp_path), number).ModelNew()
             new.load_state_dict(model.state_dict())

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from executed import executed
 from modules_in_cpp import module
 from recurrent_tasks import RECURRENT
+from torch._decomp import decompositions
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
@@ -123,6 +125,30 @@ def test_the_gates_of_a_step_are_one_product() -> None:
     for layer, columns in (("nn.LSTM(6, 9)", 4), ("nn.GRU(6, 9)", 4), ("nn.RNN(6, 9)", 1)):
         text = _written(module("self.r(x)[0]", "torch.randn(5, 3, 6)", init=f"self.r = {layer}"), "triton")[0]
         assert text.count("acc = tl.dot(left, right, acc") == 1 and f"acc = tl.zeros((ROWS, {columns} * UNITS)" in text
+
+
+def test_states_have_their_shape_also_where_torch_gives_them_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch 2.11 does with an LSTM's on fake tensors."""
+    walk = decompositions.one_layer_lstm
+
+    def older(*given: Any, **named: Any) -> Any:
+        out, states = walk(*given, **named)
+        return out, tuple(state.unsqueeze(0) for state in states)
+
+    monkeypatch.setattr(decompositions, "one_layer_lstm", older)
+    with FakeTensorMode() as mode, one_step_each(), torch.no_grad():
+        layer, x = torch.nn.LSTM(4, 6), mode.from_tensor(torch.empty(5, 3, 4))
+        assert [tuple(state.shape) for state in layer(x)[1]] == [(1, 3, 6), (1, 3, 6)]
+
+
+def test_a_replayed_graph_hands_out_copies_of_what_is_in_tuples() -> None:
+    source = module(
+        "(lambda y, s: (F.relu(y) + 1, (s[0] * 2, [s[1]])))(*self.r(x))", "torch.randn(5, 3, 6)", init="self.r = nn.LSTM(6, 9)"
+    )
+    steps = DraftCompiler().build(Task(source, "module"), "triton").steps
+    (text,) = [step.candidate.source for step in steps if step.technique == "graph_replay"]
+    wanted = "(self.static_out[0].clone(), (self.static_out[1][0].clone(), [self.static_out[1][1][0].clone()]))"
+    assert f"return {wanted}\n" in text
 
 
 def test_other_threads_notice_nothing_while_a_sequence_is_not_walked() -> None:

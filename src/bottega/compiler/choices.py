@@ -5,9 +5,11 @@ Every choice changes what runs on the device. None says whether it pays: that is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+SHARED_BYTES = 227 << 10
+"""Of shared memory that one block may have on Hopper; a tile whose operands take more for its stages does not run."""
 Heavy = Literal["product", "short_product", "convolution", "depthwise", "attention", "grouped"]
 """Operators that the vendor's libraries have good kernels for; of products and convolutions all, or those alone where ours seldom lose."""
 
@@ -21,6 +23,16 @@ class Tile:
     depth: int
     warps: int = 4
     stages: int = 3
+
+    def within_memory(self, element: int) -> Tile:
+        """With fewer stages, then with less depth, where operands of so many bytes an element would not fit."""
+        stages, depth = self.stages, self.depth
+        a_stage = (self.rows + self.columns) * element
+        while stages > 2 and stages * depth * a_stage > SHARED_BYTES:
+            stages -= 1
+        while depth > 16 and stages * depth * a_stage > SHARED_BYTES:
+            depth //= 2
+        return replace(self, stages=stages, depth=depth)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Inputs are copied into the graph's own buffers in every call, and results are co
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -29,27 +30,46 @@ class ReplayedFrame(Frame):
     """A frame that runs what the writer wrote as `run`, captured once, and replays it."""
 
     inputs: tuple[str, ...] = ()
-    several: bool = False
+    copied: str = ""
+    """The replay's results as an expression, where they are in tuples or lists."""
 
     def render(
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
     ) -> str:
         body = f"def {RUN}(self, {', '.join(self.inputs)}):\n" + textwrap.indent("\n".join(forward), "    ")
-        capture, lines = graph_methods(RUN, self.inputs, "tuple" if self.several else "tensor")
+        capture, lines = graph_methods(RUN, self.inputs, "tensor")
+        if self.copied:
+            lines[-1] = f"return {self.copied}"
         return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
 
 
 def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
     count = sum(map(launches, plan.kernels))
-    several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
-    plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
-    if count < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
+    returned = ast.parse(plan.returns, mode="eval").body
+    if (
+        count < FEWEST_LAUNCHES
+        or set(plan.inputs) != set(frame.argument_names)
+        or isinstance(returned, ast.Dict | ast.Constant)
+    ):
         return None
     if plan.changed:  # a replay changes its own copies of the inputs
         return None
+    copied = _copied(returned, "self.static_out") if isinstance(returned, ast.Tuple | ast.List) else ""
     given = {field.name: getattr(frame, field.name) for field in fields(Frame)}
-    return ReplayedFrame(**given, inputs=plan.inputs, several=several)
+    return ReplayedFrame(**given, inputs=plan.inputs, copied=copied)
+
+
+def _copied(returned: ast.expr, place: str) -> str:
+    """What is returned, each tensor a copy of the one at its place in the graph's results."""
+    if isinstance(returned, ast.Constant):
+        return repr(returned.value)
+    if not isinstance(returned, ast.Tuple | ast.List):
+        return f"{place}.clone()"
+    inside = ", ".join(_copied(each, f"{place}[{number}]") for number, each in enumerate(returned.elts))
+    if isinstance(returned, ast.List):
+        return f"[{inside}]"
+    return f"({inside},)" if len(returned.elts) == 1 else f"({inside})"
 
 
 def launches(kernel: Kernel) -> int:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from bottega.compiler.choices import SHARED_BYTES
+
 Shape = tuple[int, ...]
 Value = int | bool | tuple[int, ...]
-SHARED_BYTES = 232_448
-"""Of one program on Hopper; a tile whose operands take more for its stages does not run."""
 PROCESSORS = 132
 HALVES = ("float16", "bfloat16")
 

@@ -291,7 +291,10 @@ class CppEmitter:
             return f"!{_wrapped(*self._at(arguments[0], 'bool'), UNARY)}", UNARY
         kind = self.kind(node)
         if name == "isnan":
-            kind = floating(self.kind(arguments[0]))
+            return (
+                f"{'' if self.function.on_gpu else 'std::'}isnan({self._at(arguments[0], floating(self.kind(arguments[0])))[0]})",
+                PRIMARY,
+            )
         if name in _ROUNDING and kind == "int64_t":
             return self._at(arguments[0], kind)
         texts = [self._at(argument, kind) for argument in arguments]

@@ -64,7 +64,7 @@ def write_module(language: NativeLanguage, plan: KernelPlan, frame: Frame, passe
             imports |= call_imports(kernel)
             known += [name for name in kernel.results if name]
             continue
-        function = FunctionWriter(_name_of(kernel, names), plan, prelude, passes, on_gpu=language.on_gpu)
+        function = FunctionWriter(_name_of(kernel, names, language.on_gpu), plan, prelude, passes, on_gpu=language.on_gpu)
         written = language.write(function, kernel)
         lines = written.lines if language.on_gpu else whole_vectors(written.lines)
         functions.append("\n".join([function.head(), *(indent(line, 1) for line in _braced(lines)), "}"]))
@@ -106,14 +106,14 @@ def _freed(forward: list[str], names: list[str]) -> list[str]:
     ]
 
 
-def _name_of(kernel: Kernel, taken: set[str]) -> str:
+def _name_of(kernel: Kernel, taken: set[str], on_gpu: bool) -> str:
     words: list[str] = []
     for operator in kernel.origin:
         word = re.sub(r"\W+", "_", operator).strip("_")
         if word and word not in words:
             words.append(word)
     name = "_".join(words[:3]) or type(kernel).__name__.lower()
-    if name in RESERVED_NAMES:
+    if name in RESERVED_NAMES or (on_gpu and "_" not in name):  # CUDA has functions of many such names
         name = f"{name}_kernel"
     base, number = name, 2
     while name in taken:

@@ -12,6 +12,7 @@ from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
 from bottega.compiler.backends.triton.width import WIDEST_GRID
 from bottega.compiler.build_step import Refusal
+from bottega.compiler.choices import SHARED_BYTES
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import ACCUMULATOR, Attention, StoreOp
 from bottega.compiler.loops import Loop, merge
@@ -19,8 +20,6 @@ from bottega.compiler.view import Buffer, View, contiguous_strides
 
 BATCH, QUERY, KEY, WIDTH, VALUE = range(5)
 LOG2E = 1.4426950408889634
-LARGEST_SHARED = 227 << 10
-"""Bytes of shared memory that one block may have on Hopper."""
 MANY_QUERIES = 512
 
 
@@ -216,9 +215,9 @@ def _lanes(writer: KernelWriter, name: str, blocks: list[str], across: str) -> l
 def tile_of(file: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
     """Queries and keys of a block, warps and stages: fewer stages and then fewer keys where a wide head would not fit."""
     tall, deep, warps, stages = wanted_tile(file, kernel)
-    while stages > 2 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+    while stages > 2 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > SHARED_BYTES:
         stages -= 1
-    while deep > 16 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+    while deep > 16 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > SHARED_BYTES:
         deep //= 2
     return tall, deep, warps, stages
 

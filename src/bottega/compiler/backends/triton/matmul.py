@@ -115,7 +115,7 @@ def packed(file: FileWriter, kernel: Product) -> Product:
 
 def tile_of(file: FileWriter, kernel: Product) -> Tile:
     if file.plan.tuning.tile is not None:
-        return file.plan.tuning.tile
+        return file.plan.tuning.tile.within_memory(4 if kernel.dtype == "float32" else 2)
     if not file.on("tuned_tiles"):
         return Tile(64, 64, 32)
     batch = math.prod(kernel.batch)

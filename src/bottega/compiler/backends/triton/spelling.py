@@ -34,6 +34,10 @@ def wrap(text: str, level: int, wanted: int) -> str:
     return f"({text})" if level < wanted else text
 
 
+NEGATIVE_ZERO = "tl.full((), -2147483648, tl.int32).to(tl.float32, bitcast=True)"
+"""By its bits: Triton before 3.7 makes a zero of its own sign out of any that equals zero."""
+
+
 def rounded_as_printed(value: float | int | bool) -> float | int | bool:
     """With the digits that the call graph prints, from which a model copies it."""
     short = float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
@@ -49,6 +53,8 @@ def number(value: float | int | bool) -> str:
         return 'float("nan")'
     if math.isinf(value):
         return 'float("inf")' if value > 0 else '-float("inf")'
+    if value == 0 and math.copysign(1, value) < 0:
+        return NEGATIVE_ZERO
     return repr(value)
 
 
