@@ -186,5 +186,18 @@ HALVES = [
          f"torch.randn(3, 20000{H}) * 3, torch.randint(0, 20000, (3,)), torch.randn(140, 17000{H})", arguments="x, t, y"),
     task("partly_rotated_bf16", "a, b = x[..., :8], x[..., 8:]\na = a * c + torch.cat((-a[..., 4:], a[..., :4]), -1) * s\n"
          "return torch.cat((a, b), -1)", f"torch.randn(2, 3, 5, 32{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})", arguments="x, c, s"),
+    *(task(f"response_norm_{kind}", "y = F.gelu(x)\nn = torch.linalg.vector_norm(y, dim=(1, 2), keepdim=True)\n"
+           "return self.w * (y * (n / (n.mean(-1, keepdim=True) + 1e-6))) + self.b + y", f"torch.randn(2, 24, 24, 8, dtype=torch.{kind})",
+           f"self.w, self.b = (nn.Parameter(torch.randn(8, dtype=torch.{kind})) for _ in range(2))")
+      for kind in ("bfloat16", "float16", "float32")),
+    *(task(f"query_and_key_{kind}", "q, k = (y.view(2, 5, -1, 16) for y in (q, k))\n"
+           "q, k = (F.rms_norm(y, (16,), w, 1e-6).transpose(1, 2) for y, w in ((q, self.q), (k, self.k)))\n"
+           "return tuple(y * c + torch.cat((-y[..., 8:], y[..., :8]), -1) * s for y in (q, k))",
+           ", ".join(f"torch.randn({size}, dtype=torch.{kind})" for size in ("2, 5, 96", "2, 5, 32", "5, 16", "5, 16")),
+           f"self.q, self.k = (nn.Parameter(torch.randn(16, dtype=torch.{kind})) for _ in range(2))", arguments="q, k, c, s")
+      for kind in ("bfloat16", "float16", "float32")),
+    task("rotated_pair_bf16", "return tuple(y * c + torch.cat((-y[..., 4:], y[..., :4]), -1) * s for y in (q, k))",
+         f"torch.randn(2, 5, 4, 8{H}).transpose(1, 2), torch.randn(2, 2, 5, 8{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})",
+         arguments="q, k, c, s"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

@@ -49,10 +49,11 @@ QUICK = (
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = (
     *("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16"),
-    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16"),
+    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "response_norm_bfloat16", "query_and_key_bfloat16"),
     *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )
-LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in QUICK_HALVES)
+LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in (*QUICK_HALVES, "long_logits_bf16"))
+"""That one takes the interpreter minutes; test_drafts_on_a_gpu.py has it."""
 LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
 
 
@@ -125,6 +126,19 @@ def test_shallow_products_walk_strips_of_columns_and_heads_are_taken_in_two_powe
     heads = ", ".join(["torch.randn(24, 24, 1024, 96)"] * 3)
     text = last(task("a", "return F.scaled_dot_product_attention(x, y, z)", heads, arguments="x, y, z"))
     assert "d1 = 64 + tl.arange(0, 32)" in text and text.count("tl.dot(") == 4 and "turned = z.t" in text and "128" not in text
+
+
+def test_what_is_reduced_and_stored_is_read_once() -> None:
+    given = next(one for one in HALVES if one.name == "response_norm_bfloat16")
+    step = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "fuse_rows")
+    (kernel,) = (text for text in step.candidate.source.split("@triton.jit") if "for start" in text)
+    assert kernel.count("one_plus_erf(x") == kernel.count("for start") == 1 and kernel.count("tl.store(") == 2
+
+
+def test_the_rotations_of_queries_and_keys_are_one_launch() -> None:
+    given = next(one for one in HALVES if one.name == "rotated_pair_bf16")
+    step = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "side_by_side")
+    assert step.candidate.source.count("_kernel[") == 1 and "_part(program - first, k_ptr" in step.candidate.source
 
 
 def test_sums_of_a_convolution_fit_into_registers() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bottega.compiler.backends.triton.accumulate import Accumulator, Any, Moments, levels
-from bottega.compiler.backends.triton.layout import accumulators
+from bottega.compiler.backends.triton.accumulate import Accumulator, Any, Moments
 from bottega.compiler.backends.triton.row_index import ROW
 from bottega.compiler.backends.triton.row_kernel import RowKernel
 
@@ -14,10 +13,10 @@ class SplitRows(RowKernel):
     def partial(self) -> None:
         """Two kernels: states of each piece of each row, then the pieces together and what is stored."""
         file, layout = self.file, self.layout
-        (sweep,) = levels(accumulators(file, self.kernel))
+        ((sweep, stored),) = self.sweeps
         self.begin()
         self.writer.constexpr("SPLITS", str(layout.splits))
-        self.sweep(sweep)
+        self.sweep(sweep, stored)
         for accumulator in sweep:
             accumulator.end(self.scope)
         states = [state for accumulator in sweep for state in accumulator.states]
@@ -63,4 +62,4 @@ class SplitRows(RowKernel):
                 accumulator.shift = self.centre(accumulator.sum.body)
         self.settle(sweep)
         self.outputs(f"tl.program_id(1) * {self.width}")
-        self.launch(str(layout.splits) if self.kernel.element_stores else "")
+        self.launch(str(layout.splits) if self.left else "")
