@@ -190,5 +190,14 @@ HALVES = [
            "return self.w * (y * (n / (n.mean(-1, keepdim=True) + 1e-6))) + self.b + y", f"torch.randn(2, 24, 24, 8, dtype=torch.{kind})",
            f"self.w, self.b = (nn.Parameter(torch.randn(8, dtype=torch.{kind})) for _ in range(2))")
       for kind in ("bfloat16", "float16", "float32")),
+    *(task(f"query_and_key_{kind}", "q, k = (y.view(2, 5, -1, 16) for y in (q, k))\n"
+           "q, k = (F.rms_norm(y, (16,), w, 1e-6).transpose(1, 2) for y, w in ((q, self.q), (k, self.k)))\n"
+           "return tuple(y * c + torch.cat((-y[..., 8:], y[..., :8]), -1) * s for y in (q, k))",
+           ", ".join(f"torch.randn({size}, dtype=torch.{kind})" for size in ("2, 5, 96", "2, 5, 32", "5, 16", "5, 16")),
+           f"self.q, self.k = (nn.Parameter(torch.randn(16, dtype=torch.{kind})) for _ in range(2))", arguments="q, k, c, s")
+      for kind in ("bfloat16", "float16", "float32")),
+    task("rotated_pair_bf16", "return tuple(y * c + torch.cat((-y[..., 4:], y[..., :4]), -1) * s for y in (q, k))",
+         f"torch.randn(2, 5, 4, 8{H}).transpose(1, 2), torch.randn(2, 2, 5, 8{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})",
+         arguments="q, k, c, s"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

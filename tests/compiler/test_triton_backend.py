@@ -49,7 +49,7 @@ QUICK = (
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = (
     *("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16"),
-    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "response_norm_bfloat16"),
+    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "response_norm_bfloat16", "query_and_key_bfloat16"),
     *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )
 LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in (*QUICK_HALVES, "long_logits_bf16"))
@@ -133,6 +133,12 @@ def test_what_is_reduced_and_stored_is_read_once() -> None:
     step = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "fuse_rows")
     (kernel,) = (text for text in step.candidate.source.split("@triton.jit") if "for start" in text)
     assert kernel.count("one_plus_erf(x") == kernel.count("for start") == 1 and kernel.count("tl.store(") == 2
+
+
+def test_the_rotations_of_queries_and_keys_are_one_launch() -> None:
+    given = next(one for one in HALVES if one.name == "rotated_pair_bf16")
+    step = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "side_by_side")
+    assert step.candidate.source.count("_kernel[") == 1 and "_part(program - first, k_ptr" in step.candidate.source
 
 
 def test_sums_of_a_convolution_fit_into_registers() -> None:

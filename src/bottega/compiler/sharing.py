@@ -89,6 +89,5 @@ def _called(source: str, swap: dict[str, str], language: str) -> str:
     embedded = language_named(language).embedded
     libraries = "|".join(_LIBRARY.findall(source)) if embedded else ""
     mark = rf"(?<![\w.])((?:{libraries})\.)" if embedded else r"(?<![\w.])()"
-    after = r"(?=[\[(])" if embedded else r"(?=\[)"
     names = "|".join(sorted(map(re.escape, swap), key=len, reverse=True))
-    return re.sub(rf"{mark}({names}){after}", lambda match: match.group(1) + swap[match.group(2)], source)
+    return re.sub(rf"{mark}({names})(?=[\[(])", lambda match: match.group(1) + swap[match.group(2)], source)

@@ -55,6 +55,9 @@ class FileWriter:
     """Names of kernels so far."""
     making: str = ""
     """The last result of the kernel that is being written, whose name it gets."""
+    held: list[HeldLaunch] | None = None
+    """Kernels that are complete and not yet launched, while some are written that may share a launch."""
+    locals_of_held: set[str] = field(default_factory=set)
 
     def on(self, pass_: str) -> bool:
         return pass_ in self.passes
@@ -80,9 +83,12 @@ class FileWriter:
     def variable(self, base: str) -> str:
         """A name for a local of `forward` that hides nothing."""
         name, number = base, 1
-        while name in self.plan.buffers or name in RESERVED or name in self.used or keyword.iskeyword(name):
+        hidden = self.used | self.locals_of_held
+        while name in self.plan.buffers or name in RESERVED or name in hidden or keyword.iskeyword(name):
             number += 1
             name = f"{base}{number}"
+        if self.held is not None:
+            self.locals_of_held.add(name)
         return name
 
 
@@ -175,9 +181,11 @@ class KernelWriter:
 
     # The result
 
-    def render(self) -> str:
+    def render(self, program: str = "") -> str:
+        """As a kernel, or as a function of a kernel that is told which program it is."""
         ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
-        arguments = ", ".join(f"{p.name}: tl.constexpr" if p.role in CONSTANT else p.name for p in ordered)
+        names = (f"{p.name}: tl.constexpr" if p.role in CONSTANT else p.name for p in ordered)
+        arguments = ", ".join((program, *names) if program else names)
         head = f"def {self.name}({arguments}):"
         if len(head) > 126:
             head = f"def {self.name}(\n{filled(arguments)}\n):"
@@ -185,6 +193,9 @@ class KernelWriter:
 
     def finish(self, grid: str, options: str = "") -> None:
         """Adds the kernel to the file and its launch to `forward`."""
+        if self.file.held is not None:
+            self.file.held.append(HeldLaunch(self, grid, options))
+            return
         self.file.functions.append(self.render())
         ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
         arguments = [f"{p.name}={p.text}" if p.role in CONSTANT else p.text for p in ordered]
@@ -213,6 +224,13 @@ class KernelWriter:
             if other.text == text:
                 other.text = variable
         return variable
+
+
+@dataclass
+class HeldLaunch:
+    writer: KernelWriter
+    grid: str
+    options: str
 
 
 def filled(arguments: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bottega.compiler.activated_products import ACTIVATED_PRODUCTS
+from bottega.compiler.backends.triton.side_by_side import SIDE_BY_SIDE
 from bottega.compiler.biases import BIASES_APART
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.planner_passes import OWN_RECURRENCE
@@ -40,6 +41,11 @@ PASSES: tuple[CompilerPass, ...] = (
         "Fewer programs than multiprocessors, rows of many thousand elements, and reductions that need one sweep.",
         "Split each long row over many programs and put their partial results together in a second kernel ({origin}).",
         ("triton_two_stage_reduction", "triton_group_norm_split_statistics"),
+    ),
+    CompilerPass(
+        SIDE_BY_SIDE,
+        "Two kernels that follow each other over lines of the same length, neither of which needs what the other makes.",
+        "Launch two kernels that do not need each other as one ({origin}).",
     ),
     CompilerPass(
         "product_as_rows",

@@ -8,7 +8,7 @@ from bottega.compiler.backends.triton.attention import write_attention
 from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
 from bottega.compiler.backends.triton.grouped_product import write_grouped_product
-from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter
+from bottega.compiler.backends.triton.kernel_writer import HELPERS, FileWriter, HeldLaunch
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.narrow_functions import in_halves
@@ -16,6 +16,7 @@ from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.recurrence import both_ways, write_recurrence
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
+from bottega.compiler.backends.triton.side_by_side import SIDE_BY_SIDE, go_together, write_together
 from bottega.compiler.bodies import made, stores
 from bottega.compiler.kernel import (
     Attention,
@@ -43,8 +44,9 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
         file.forward.append(f"{name} = {python}")
         file.known.append(name)
     before: list[str] = []
+    paired: set[int] = set()
     for place, kernel in enumerate(plan.kernels):
-        if place and both_ways(plan.kernels[place - 1], kernel):
+        if place in paired or (place and both_ways(plan.kernels[place - 1], kernel)):
             continue  # written with the kernel before it
         if (chunk := plan.chunk_from(place)) is not None:
             for name in chunk.filled:
@@ -57,7 +59,12 @@ def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
             after = plan.kernels[place + 1 : place + 2]
             write_recurrence(file, [kernel, *(one for one in after if isinstance(one, Recurrence) and both_ways(kernel, one))])
         else:
-            _write(file, in_halves(kernel))
+            partner = None if plan.chunks or not file.on(SIDE_BY_SIDE) else next(iter(plan.kernels[place + 1 :]), None)
+            if partner is not None and go_together(kernel, partner):
+                paired.add(place + 1)
+                write_together(file, _held(file, kernel, partner))
+            else:
+                _write(file, in_halves(kernel))
         if (chunk := plan.chunk_until(place)) is not None:
             file.forward = [*before, chunk.loop(file.forward)]
     file.forward += [f"{name}.copy_({text})" for name, text in plan.changed]
@@ -86,6 +93,17 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_grouped_product(file, kernel)
     elif isinstance(kernel, FunctionCall):
         write_call(file, kernel)
+
+
+def _held(file: FileWriter, *kernels: Kernel) -> list[HeldLaunch]:
+    """What the kernels launch, with the lines of `forward` that they need before."""
+    file.held = held = list[HeldLaunch]()
+    for kernel in kernels:
+        _room(file, kernel)
+        file.making = made(kernel)[-1]
+        _write(file, in_halves(kernel))
+    file.held = None
+    return held
 
 
 def _room(file: FileWriter, kernel: Kernel) -> None:
