@@ -34,10 +34,15 @@ def test_the_device_is_asked_for_once_and_shared_again() -> None:
 
 
 def test_trials_of_the_compiler_are_made_alone() -> None:
+    from torch._inductor.runtime.benchmarking import InductorBenchmarker
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
-    names = ((CachingAutotuner, "benchmark_all_configs"), (AlgorithmSelectorCache, "benchmark_choices"))
+    names = (
+        (CachingAutotuner, "benchmark_all_configs"),
+        (AlgorithmSelectorCache, "benchmark_choices"),
+        (InductorBenchmarker, "benchmark_gpu"),
+    )
     kept = [owner.__dict__[name] for owner, name in names]
     asked: list[bool] = []
     try:

@@ -77,7 +77,12 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     if weighted:
         model = factory.from_pretrained(name, dtype=dtype)
     else:
-        model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
+        make = factory._from_config if kind else factory.from_config
+        try:
+            with torch.device(device):  # a GPU draws weights at once
+                model = make(config, dtype=dtype)
+        except (RuntimeError, TypeError, NotImplementedError):  # one that mixes devices while it is built
+            model = make(config, dtype=dtype)
     model = model.eval().to(device)
     for part in model.modules():  # a decoder may have a configuration of its own
         if hasattr(getattr(part, "config", None), "use_cache"):

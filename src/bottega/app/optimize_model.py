@@ -259,13 +259,13 @@ def _results(
 
 
 def _earlier(folder: Path) -> dict[str, FormResult]:
-    """The forms that were measured to the end before the run was cut off."""
+    """The forms that were measured before the run was cut off, with parts or to the end."""
     try:
         found = json.loads((folder / "whole_model.json").read_text(encoding="utf-8"))["forms"]
         forms = [FormResult.from_json(each) for each in found]
     except (OSError, ValueError, LookupError, TypeError):  # none, or of another version
         return {}
-    return {each.form: each for each in forms if each.times_ms and not each.missing}
+    return {each.form: each for each in forms if each.speedups or (each.times_ms and not each.missing)}
 
 
 def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:

@@ -104,12 +104,18 @@ def search_costliest(
     at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so is the root: it is
     measured, not searched. What there is no time for comes last, with what would be enough."""
     total = max((call.seconds for call in calls), default=0.0)
+    found = set[str]()
+    for call in calls if settings.resume else ():  # whatever the times of this capture make of them
+        if (earlier := _earlier(call, folder)) is not None and not _inside(call, found, calls):
+            found.add(call.key)
+            say(earlier.text)
+            yield earlier
     worth = [
         call for call in calls
         if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
-        and not _is_stack(call, calls)
+        and not _is_stack(call, calls) and call.key not in found and not _inside(call, found, calls)
     ]  # fmt: skip
-    time_there_is, found, tried, first = SharedMinutes(settings.minutes), set[str](), 0, True
+    time_there_is, tried, first = SharedMinutes(settings.minutes), len(found), True
     while worth and tried < settings.modules:
         seconds = time_there_is.share(min(len(worth), settings.modules - tried), first)
         if seconds is None:
@@ -131,7 +137,7 @@ def search_costliest(
         yield searched
         if searched.interrupted:
             break
-    in_time = worth[: settings.modules - tried]
+    in_time = worth[: max(0, settings.modules - tried)]
     for call in worth:
         more = (
             f"minutes={time_there_is.wanted(len(in_time))}" if call in in_time else f"modules={settings.modules + len(worth)}"
@@ -154,8 +160,6 @@ def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, seco
     minutes = None if seconds is None else (seconds - final) / 60
     own = settings.model_copy(update={"minutes": minutes, "resume": (place / "events.jsonl").exists()})
     try:
-        if own.resume and (place / RESULT).exists() and (earlier := read_result(place)).outcome == "faster":
-            return Searched(call, earlier, place)
         opened = open_module(str(source / call.task), Wanted())
         finished = search(
             ModuleTask(opened.original, opened.task, call.name), place, own, None if seconds is None else final + LATEST_S
@@ -165,6 +169,18 @@ def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, seco
         return Searched(call, None, place, str(error))
     except KeyboardInterrupt:
         return Searched(call, None, place, "interrupted before there was anything to report", interrupted=True)
+
+
+def _earlier(call: CapturedCall, folder: Path) -> Searched | None:
+    """What an earlier session has found for it."""
+    place = _place(folder, call)
+    if not (place / RESULT).exists():
+        return None
+    try:
+        result = read_result(place)
+    except BottegaError:  # of another version, or cut off
+        return None
+    return Searched(call, result, place) if result.outcome == "faster" else None
 
 
 def _place(folder: Path, call: CapturedCall) -> Path:

@@ -62,11 +62,13 @@ def time_trials_alone(turn: DeviceTurn) -> None:
     """torch's compiler, in this process, has the device alone while it tries kernels: others beside it would choose the wrong one. Where a version
     of torch has other names for that, its trials only share the device."""
     try:
+        from torch._inductor.runtime.benchmarking import InductorBenchmarker
         from torch._inductor.runtime.triton_heuristics import CachingAutotuner
         from torch._inductor.select_algorithm import AlgorithmSelectorCache
     except ImportError:
         return
-    for owner, name in ((CachingAutotuner, "benchmark_all_configs"), (AlgorithmSelectorCache, "benchmark_choices")):
+    series = ((CachingAutotuner, "benchmark_all_configs"), (AlgorithmSelectorCache, "benchmark_choices"))
+    for owner, name in (*series, (InductorBenchmarker, "benchmark_gpu")):
         found = owner.__dict__.get(name)
         if isinstance(found, classmethod):
             setattr(owner, name, classmethod(_alone(found.__func__, turn)))

@@ -33,11 +33,12 @@ from bottega.judge.device_lock import Lease, open_lease
 from bottega.sandbox import linux
 
 COMMAND = "from bottega.episodes.delivery.form_process import main; main()"
-POLL_S = 0.01
+POLL_S = 0.005
+COMPILE_SHARE = 4
 ENDING_S = 5.0
 SCRATCH = "bottega_form_"
-SETTLE_S = 0.05
-"""What a process that stands still has enqueued may keep a GPU busy for so long."""
+SETTLE_S = 0.02
+"""What a process that stands still has enqueued may keep a GPU busy for so long. Trials, which enqueue more, are made alone."""
 
 
 @dataclass
@@ -63,11 +64,12 @@ class FormProcess:
             return
         package = str(Path(bottega.__file__).parents[1])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+        threads = max(1, len(os.sched_getaffinity(0)) // COMPILE_SHARE)  # of the compiler's: others work beside it
         self._scratch = HeldFolder(SCRATCH)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", COMMAND],
-                env={**os.environ, "PYTHONPATH": paths},
+                env={"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **os.environ, "PYTHONPATH": paths},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -142,8 +144,8 @@ class FormProcess:
                     self._signal(signal.SIGCONT)
                     if had_it_alone:
                         self._tell({"alone": False})
-                    while not (self._over.is_set() or self._wants_alone.is_set() or lease.wanted()):
-                        time.sleep(POLL_S)
+                    while not (self._over.is_set() or self._wants_alone.wait(POLL_S) or lease.wanted()):
+                        pass
                     had_it_alone = self._wants_alone.is_set()
                     if not had_it_alone:
                         self._signal(signal.SIGSTOP)
@@ -228,7 +230,8 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any, turn: AskedTurn) -> Non
     torch.set_num_threads(job["threads"])
     torch.set_float32_matmul_precision(job["matmul"])
     task = import_source(Path(job["task"]).read_text(encoding="utf-8"), "task", job["scratch"])
-    model = task.Model().to(job["device"])
+    with torch.device(job["device"]):  # a GPU draws weights at once
+        model = task.Model().to(job["device"])
     if job["device"] != "cpu":
         os.nice(10)  # it compiles while the judge takes times
     moved = torch.utils._pytree.tree_map(
