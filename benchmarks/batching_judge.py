@@ -33,9 +33,10 @@ rounds, and winners again behind it, keeps one lucky timing from deciding."""
 class BatchingJudge:
     """A task is with one worker at a time, in which it is open: kernels that come while others of it are judged are the next batch."""
 
-    def __init__(self, trusted: TrustedJudge, keeps: bool = False) -> None:
-        """`keeps`: a text that comes again, in a later step perhaps, gets the verdict that it had. For where nothing is timed."""
-        self._trusted, self._keeps = trusted, keeps
+    def __init__(self, trusted: TrustedJudge, keeps: bool = False, served: int = REUSED) -> None:
+        """`keeps`: a text that comes again, in a later step perhaps, gets the verdict that it had. For where nothing is timed. `served`: attempts
+        of the gate that one verdict serves."""
+        self._trusted, self._keeps, self._reused = trusted, keeps, served
         self._pool = ThreadPoolExecutor(trusted.workers)
         self._waiting: dict[str, list[tuple[Candidate, asyncio.Future[Verdict]]]] = {}
         self._at_work: dict[str, asyncio.Task[None]] = {}
@@ -50,7 +51,7 @@ class BatchingJudge:
             return self._pool.submit(self._trusted.judge, task, candidate).result()
         key = (task.id, candidate.id)
         with self._locks[key]:  # of those that come together the first one asks
-            if self._served[key] % REUSED == 0:
+            if self._served[key] % self._reused == 0:
                 self._known[key] = self._pool.submit(self._trusted.judge, task, candidate).result()
             self._served[key] += 1
             return self._known[key]

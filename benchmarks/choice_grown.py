@@ -27,7 +27,6 @@ from choice_cards import ChoiceCard
 from choice_distil import write_rows
 from choice_folds import parts
 from choice_growth import Proposal, Tried, admitted, half_of
-from choice_joint import with_card
 from choice_learning import GRADIENT, SOFTNESS, Chooser, Steps, batches, begun, gained, objective, steps_of
 from choice_options import Fold, Folder, Limit, Model
 from choice_scores import GREEDY, SAMPLED, SET_ASIDE, print_report, score_rows, scores_file, told, write_scores
@@ -52,6 +51,13 @@ def tried_of(rows: Sequence[Row], known: Mapping[str, set[int]]) -> list[Tried]:
             if place["sizes"]:
                 found.append(Tried(row["task"], place_of(place), row["dtype"], place["choice"], row["gains"][option]))
     return found
+
+
+def with_card(writer: Row, card: str, advised: Sequence[int]) -> Row:
+    """The writer's row with a card above its options, and a mark at those that the card advises."""
+    begin, _, end = writer["prompt"].rpartition("\n")
+    options = [f"{option}, advised" if place in advised else option for place, option in enumerate(writer["options"])]
+    return {"prompt": f"{begin}\nCard: {card}\n{end}", "options": options, "gains": writer["gains"]}
 
 
 def advised(row: Row, card: ChoiceCard) -> list[int]:

@@ -83,4 +83,4 @@ def test_of_few_kernels_half_are_left_to_the_model(backbone: str, kernels: int |
 
 
 def test_tracing_takes_a_part_of_a_short_run() -> None:
-    assert drafting_seconds(None) == 60 and drafting_seconds(40) == 10
+    assert drafting_seconds(None) == 60 and drafting_seconds(42) == 14

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +22,9 @@ from app.test_optimize_python import TrustingJudge, scripted, trusting  # noqa: 
 from torch import nn
 
 import bottega
-from bottega.app.open_model import open_model
+from bottega.app.open_model import CLASSES, open_model
 from bottega.app.optimize_model import OptimizedModel, _until_interrupted, optimize_model
-from bottega.app.optimize_parts import SharedMinutes, optimize_capture, search_costliest
+from bottega.app.optimize_parts import LATEST_S, SharedMinutes, optimize_capture, search_costliest
 from bottega.app.optimize_python import is_whole
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
@@ -65,7 +70,9 @@ class Net(nn.Module):
         return self.last(x)
 
 
-def made_up(models: Any, call: Any, times: dict[str, list[float]] | None = None) -> dict[str, dict[str, Speedup]]:
+def made_up(
+    models: Any, call: Any, times: dict[str, list[float]] | None = None, turn: Any = None
+) -> dict[str, dict[str, Speedup]]:
     """A model is as fast as it has faster parts of the kind that helps; the other kind only adds to it."""
     speed = {}
     for name, model in models.items():
@@ -108,6 +115,15 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     assert [
         part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["forms"][0]["parts"]
     ].count(True) == 1
+
+    def again(*_: Any, **__: Any) -> Any:
+        raise AssertionError("it is known already")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bottega.app.optimize_parts.search", again)
+        patched.setattr(end_to_end, "compared", again)
+        resumed = bottega.optimize(model, x, out=tmp_path / "run", resume=True, **options)
+    assert isinstance(resumed, OptimizedModel) and resumed.whole == fast.whole
     spec = importlib.util.spec_from_file_location("optimized_model", fast.save(tmp_path / "kept") / "optimized_model.py")
     assert spec is not None and spec.loader is not None
     delivered = importlib.util.module_from_spec(spec)
@@ -168,6 +184,26 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("bottega.app.optimize_parts.search", interrupted)
     found = list(search_costliest(calls, tmp_path, OptimizeSettings(), lambda text: None))
     assert "interrupted" in found[0].text and all("not searched" in each.text for each in found[1:])
+
+
+def test_a_part_without_a_draft_is_not_one_of_those_to_work_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[str, float, Any]] = []
+
+    def no_draft(subject: Any, folder: Path, settings: OptimizeSettings, final_seconds: float | None = None) -> Any:
+        searched.append((subject.title, settings.minutes or 0.0, final_seconds))
+        attempts = 0 if subject.title in ("Part0", "Part2") else 3
+        return SimpleNamespace(
+            result=SimpleNamespace(attempts=attempts, claim={}, outcome="none", missed="", ended="refused"), interrupted=False
+        )
+
+    monkeypatch.setattr("bottega.app.optimize_parts.search", no_draft)
+    calls = [CapturedCall(f"k{n}", f"Part{n}", "", 1, task="k.py", count=1, seconds=0.5) for n in range(5)]
+    (tmp_path / "k.py").write_text(MODULE)
+    found = list(search_costliest(calls, tmp_path, OptimizeSettings(minutes=6, modules=2), lambda text: None))
+    assert [title for title, *_ in searched] == ["Part0", "Part1", "Part2", "Part3"]
+    assert "not searched" in found[-1].text and len(found) == 5
+    minutes, final = searched[0][1:]
+    assert minutes * 60 + final - LATEST_S == pytest.approx(180, abs=1), "what a search may take has its last verdicts in it"
 
 
 def test_of_layers_one_is_searched_and_not_what_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +328,36 @@ def test_parts_of_a_files_model_are_tasks_of_their_own(tmp_path: Path) -> None:
     model, inputs = open_model(str(tmp_path / "net.py"), Wanted("Net", "torch.zeros(3)"), "cpu")
     task = import_source(task_of_call(model.part, inputs.positional, {}).task.source, "task", str(tmp_path))
     assert torch.equal(task.Model()(torch.zeros(3)), torch.ones(3)) and model(*inputs.positional).sum() == 3
+
+
+KILLED = """
+import os, signal, sys
+from bottega.app import open_model
+from bottega.tasks.module import Wanted
+
+open_model.HeldFolder.__init__.__globals__["_YOUNG_S"] = -1.0
+model, _ = open_model.open_model(sys.argv[1], Wanted("Net", "torch.zeros(3)"), "cpu")
+print(*sorted(os.listdir(os.environ["TMPDIR"])), flush=True)
+if sys.argv[2] == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next_and_no_runs_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("from torch import nn\n\n\nclass Net(nn.Tanh): ...\n")
+    folder = tmp_path / "tmp"
+    (folder / "bottega-model-1").mkdir(parents=True)
+
+    def left(how: str) -> set[str]:
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "net.py"), how]
+        ended = subprocess.run(command, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, text=True, check=False)
+        assert ended.returncode == (-signal.SIGKILL if how == "dies" else 0), ended.stderr
+        return {name for name in ended.stdout.split() if name.startswith(CLASSES)}
+
+    (killed,) = left("dies")
+    assert (folder / killed).is_dir()
+    (other,) = left("ends")
+    assert other != killed and not list(folder.glob(f"{CLASSES}*")) and (folder / "bottega-model-1").is_dir()
 
 
 def test_a_call_that_fails_is_told_in_words(tmp_path: Path) -> None:

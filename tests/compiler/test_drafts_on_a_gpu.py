@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from executed import executed
 from half_tasks import HALVES
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from triton_interpreted import TASKS, distance, loaded, prepared
 from value_tasks import VALUES
 
@@ -64,7 +65,7 @@ def test_a_draft_computes_what_the_module_does(name: str, language: str, tmp_pat
             value.dtype in (torch.float16, torch.bfloat16) for value in inputs if isinstance(value, torch.Tensor)
         ):
             eps = torch.finfo(next(value.dtype for value in (*inputs, wanted) if value.is_floating_point())).eps
-            limit = TIMES_OWN * max(distance(prepared(task.Model).cuda()(*inputs), wanted), eps / 2)
+            limit = TIMES_OWN * max(distance(prepared(task.Model).cuda()(*inputs), wanted), eps)
         for number, (technique, source) in enumerate(drafts(given, language)):
             model = prepared(loaded(source, str(tmp_path), number).ModelNew).cuda()
             for call in ("first", "second"):
@@ -76,14 +77,16 @@ def test_a_draft_computes_what_the_module_does(name: str, language: str, tmp_pat
 def test_infinities_bits_and_places_are_torchs(name: str, language: str, tmp_path: Path) -> None:
     task = executed(VALUES[name], "task")
     torch.manual_seed(0)
-    with torch.no_grad(), torch.device("cpu"):  # on a GPU torch's own attention has another answer where a query sees nothing
+    with torch.no_grad(), torch.device("cpu"):
         model, inputs = task.Model(), task.get_inputs()
         wanted = on_the_gpu(model(*inputs))
     inputs = on_the_gpu(inputs)
     with torch.no_grad():
+        theirs = deepcopy(model).cuda()(*inputs)
         for number, (technique, source) in enumerate(drafts(Task(VALUES[name], name), language)):
             new = loaded(source, str(tmp_path), number).ModelNew()
             new.load_state_dict(model.state_dict())
-            torch.testing.assert_close(
-                new.cuda()(*inputs), wanted, rtol=2e-5, atol=2e-5, equal_nan=True, msg=f"{technique}: {{}}".format
-            )
+            # Torch's own attention on a GPU has another answer than on a CPU where a query sees nothing: a draft may call it.
+            for got, *right in zip(*map(tree_leaves, (new.cuda()(*inputs), wanted, theirs)), strict=True):
+                close = [torch.allclose(got, one, rtol=2e-5, atol=2e-5, equal_nan=True) for one in right]
+                assert any(close), (technique, got, right)

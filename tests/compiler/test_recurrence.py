@@ -139,6 +139,7 @@ def test_states_have_their_shape_also_where_torch_gives_them_another(monkeypatch
     with FakeTensorMode() as mode, one_step_each(), torch.no_grad():
         layer, x = torch.nn.LSTM(4, 6), mode.from_tensor(torch.empty(5, 3, 4))
         assert [tuple(state.shape) for state in layer(x)[1]] == [(1, 3, 6), (1, 3, 6)]
+    assert "torch.empty((2, 5, 18)" in _written(RECURRENT["written to itself"])[0]  # traced with real tensors
 
 
 def test_a_replayed_graph_hands_out_copies_of_what_is_in_tuples() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -24,6 +25,21 @@ class Cached(nn.Module):
 class Scaled(Cached):
     def forward(self, x: torch.Tensor, cache: Any = None) -> torch.Tensor:
         return super().forward(x, cache) / (self.layer_idx // 2 + 1)
+
+
+class Noisy(Scaled):
+    """As sums on a GPU are whose order is left to chance."""
+
+    noise = itertools.cycle([0.0, 1e-6])
+
+    def forward(self, x: torch.Tensor, cache: Any = None) -> torch.Tensor:
+        return super().forward(x, cache) + next(self.noise)
+
+
+def test_what_a_module_differs_by_from_itself_its_like_may_differ_by_too() -> None:
+    given = Arguments((torch.ones(1, 2),), {})
+    noisy = [Noisy(0), Noisy(1), Noisy(2)]
+    assert alike(noisy, given) == (noisy[:2], ("layer_idx",))
 
 
 def test_modules_that_differ_in_what_no_answer_depends_on_are_alike() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from torch import nn
 
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
-from bottega.episodes.delivery import end_to_end
+from bottega.episodes.delivery import end_to_end, final
 from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
@@ -55,7 +56,9 @@ class Net(nn.Module):
         return self.again(self.three(self.two(self.one(x))))
 
 
-def made_up(models: Any, call: Any, times: dict[str, list[float]] | None = None) -> dict[str, dict[str, Speedup]]:
+def made_up(
+    models: Any, call: Any, times: dict[str, list[float]] | None = None, turn: Any = None
+) -> dict[str, dict[str, Speedup]]:
     speed = {name: 1.0 + sum(getattr(part, "gain", 0.0) for part in model.modules()) for name, model in models.items()}
     if times is not None:
         times |= {name: [1 / value] for name, value in speed.items()}
@@ -164,7 +167,7 @@ def made_process(tmp_path: Path) -> FormProcess:
 def test_a_process_that_ended_is_told_of_and_leaves_nothing(tmp_path: Path) -> None:
     process = made_process(tmp_path)
     process.start()
-    scratch = Path(process._scratch.name)
+    scratch = Path(process._scratch.path)
     os.kill(process._process.pid, signal.SIGKILL)  # as the kernel does where memory ends
     os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
     assert "not measured: its process ended" in process.choose([], [], [], None, print).missing
@@ -176,18 +179,19 @@ STARTED = """
 import sys, time
 from pathlib import Path
 from bottega.episodes.delivery.form_process import FormProcess
+from bottega.judge.device_lock import Lease, open_lease
 
 process = FormProcess(Path(sys.argv[1]), Path(sys.argv[1]) / "task.py", "eager", "cpu")
 process.start()
 while process._lines.empty():  # until it is ready
     time.sleep(0.05)
-process.pause()
-print(process._process.pid, process._scratch.name, flush=True)
-time.sleep(600)
+with Lease(open_lease("cpu")).exclusive():
+    print(process._process.pid, process._scratch.path, flush=True)
+    time.sleep(600)
 """
 
 
-def test_a_paused_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_a_process_stands_still_while_others_have_the_device_and_ends_with_whoever_started_it(tmp_path: Path) -> None:
     made_process(tmp_path)
     with subprocess.Popen([sys.executable, "-c", STARTED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
@@ -210,3 +214,15 @@ def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
     while not holds() and time.monotonic() < over:
         time.sleep(0.05)
     return holds()
+
+
+def test_the_last_word_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(settled: final.FinalChoice, *_: Any) -> None:
+        settled.trying = cast(Any, "draft2")
+        await asyncio.sleep(600)
+
+    monkeypatch.setattr(final, "_choose", slow)
+    nothing = cast(Any, None)
+    settled = asyncio.run(final.choose_final(nothing, nothing, "", nothing, [], nothing, 0.01))
+    assert settled.finding is None and settled.retrials[0].attempt == cast(Any, "draft2")
+    assert "not over in time" in settled.retrials[0].why

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from torch import nn
 
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import UsageError
+from bottega.core.held_folder import HeldFolder
 from bottega.judge.device_facts import require_device
 from bottega.judge.loading import import_source
 from bottega.tasks.module import Wanted, open_module
@@ -21,6 +20,8 @@ from bottega.tasks.module import Wanted, open_module
 TOKENS = 128
 """Of a text that a model is called with where nobody says how."""
 HUGGING_FACE = "hf:"
+CLASSES = "bottega_model_classes_"
+"""How the folder begins from which a file's classes are read as long as they are in use; no run's folder is called so."""
 FILE = "model_of_a_file"
 """The module's name, which tasks of its parts carry along: a task itself is `task` where it is judged."""
 
@@ -29,9 +30,9 @@ def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, 
     require_device(device)
     if reference.startswith(HUGGING_FACE):
         return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
-    folder = tempfile.mkdtemp(prefix="bottega-model-")  # its classes are read from there as long as they are in use
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    task = import_source(open_module(reference, wanted).task.source, FILE, folder)
+    folder = HeldFolder(CLASSES)
+    atexit.register(folder.close)
+    task = import_source(open_module(reference, wanted).task.source, FILE, folder.path)
     initial = read_arguments(task.get_init_inputs(), task.Model)
     model = task.Model(*initial.positional, **initial.keywords).to(device)
     given = read_arguments(task.get_inputs(), model.forward)
@@ -76,7 +77,12 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
     if weighted:
         model = factory.from_pretrained(name, dtype=dtype)
     else:
-        model = (factory._from_config if kind else factory.from_config)(config, dtype=dtype)
+        make = factory._from_config if kind else factory.from_config
+        try:
+            with torch.device(device):  # a GPU draws weights at once
+                model = make(config, dtype=dtype)
+        except (RuntimeError, TypeError, NotImplementedError):  # one that mixes devices while it is built
+            model = make(config, dtype=dtype)
     model = model.eval().to(device)
     for part in model.modules():  # a decoder may have a configuration of its own
         if hasattr(getattr(part, "config", None), "use_cache"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,6 +34,10 @@ from bottega.judge.loading import autocast
 from bottega.tasks.capture_calls import Capture, capture, shapes_of
 
 CALLS = 3
+PARTS_BASELINE = {"autotune": "compile", "best": "compile"}
+"""What a part is held against in place of what takes minutes to compile for each: the whole is held against it."""
+MEMORY_OF_FORM = 4
+"""Times a model's weights: with what it computes, and an exact copy."""
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
 
 Measured {form}: {measured}.
@@ -107,23 +112,36 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         contextlib.ExitStack() as beside,
     ):
         calls = _captured(model, inputs, folder, settings)
+        _free_memory()
         say(calls.report)
         root = next((key for key, modules in calls.modules.items() if id(model) in modules), "")
         task = calls.calls[root].task if root else ""
         processes = [FormProcess(folder, folder / task, form, settings.device, settings.precision) for form in forms if task]
+        earlier = _earlier(folder) if settings.resume else {}
         for process in processes:
             beside.callback(process.close)
-            if settings.device != "cpu":  # there it would slow down what is timed
+            if process.form not in earlier and _fit_beside(model, len(processes)):
                 say(f"compiling {type(model).__name__} beside the search, {form_text(process.form)}")
                 process.start()
-        searched = list(search_costliest(list(calls), folder, settings, say, root))
+        of_parts = settings.model_copy(
+            update={"baseline": ",".join(dict.fromkeys(PARTS_BASELINE.get(name, name) for name in baselines))}
+        )
+        searched = list(search_costliest(list(calls), folder, of_parts, say, root))
         parts = _parts(model, inputs, calls, searched, folder)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
         as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
         whole = WholeModel((), baselines)
-        for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings), forms):
-            whole = WholeModel((*whole.forms, result), baselines)
-            _write(folder, type(model).__name__, whole, [each.text for each in searched])  # whatever ends the next one
+
+        def keep(result: FormResult) -> WholeModel:
+            """Whatever ends the next step."""
+            known = WholeModel((*whole.forms, result), baselines)
+            _write(folder, type(model).__name__, known, [each.text for each in searched])
+            return known
+
+        by_folder = {part.folder: part for part in parts}
+        known = {form: each for form, each in earlier.items() if {one.part.folder: one.part for one in each.parts} == by_folder}
+        for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings, known, keep), forms):
+            whole = keep(result)
             if result.missing:
                 say(f"{form_text(result.form)}: {result.missing}")
         fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
@@ -146,6 +164,21 @@ def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: Optim
             for _ in range(CALLS):
                 model(*inputs.positional, **inputs.keywords)
     return calls
+
+
+def _fit_beside(model: nn.Module, processes: int) -> bool:
+    """Whether so many forms of it may compile beside the search: half of a GPU's free memory is the judge's. On a CPU they would slow down what is
+    timed."""
+    if not any(tensor.is_cuda for tensor in model.parameters()):
+        return False
+    weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+    return MEMORY_OF_FORM * weights * processes <= torch.cuda.mem_get_info()[0] / 2
+
+
+def _free_memory() -> None:
+    """It is other processes' now."""
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 @contextlib.contextmanager
@@ -194,33 +227,45 @@ def _results(
     parts: Sequence[Part],
     processes: Sequence[FormProcess],
     settings: OptimizeSettings,
+    known: Mapping[str, FormResult],
+    keep: Callable[[FormResult], object],
 ) -> Iterator[FormResult]:
-    """The model as it is, then one compiled form after the other, each for its share of the time that is left. While one is timed, no other
-    compiles."""
-    for process in processes:
-        process.pause()
-    plain = _last(EAGER, as_it_is.choose(parts))
+    """The model as it is, then one compiled form after the other, each for its share of the time that is left. What is `known` is not measured
+    again; `keep` is told of what is found on the way."""
+    plain = known.get(EAGER) or _last(EAGER, as_it_is.choose(parts))
     yield plain
-    torch.cuda.empty_cache()  # the memory is other processes' now
+    _free_memory()
     minutes = settings.compile_minutes
     over = math.inf if minutes is None else time.monotonic() + minutes * 60
     for number, form in enumerate(forms):
+        if form in known:
+            yield known[form]
+            continue
         if not parts:
             yield FormResult(form, missing="not measured: there is no faster part to put in")
             continue
-        likely = [part for part in parts if part.claim.get(form, 0.0) > 1]  # alone, they surely beat what this form is to beat
+        nearest = PARTS_BASELINE.get(form, form)
+        likely = [
+            part for part in parts if part.claim.get(nearest, 0.0) > 1
+        ]  # alone, they surely beat what this form is to beat
         if not processes:  # the model has something that no other process can be told of
             yield _last(form, replace(as_it_is, form=form).choose(parts, likely, plain.kept))
             continue
         process = processes[number]
-        if settings.device == "cpu":
-            process.start()
-        others = processes[number + 1 :]
-        for each in (process, *others):
-            each.go_on()
+        process.start()
         share = None if minutes is None else (over - time.monotonic()) / (len(forms) - number)
-        yield process.choose(parts, likely, plain.kept, share, as_it_is.say, others)
+        yield process.choose(parts, likely, plain.kept, share, as_it_is.say, keep)
         process.close()
+
+
+def _earlier(folder: Path) -> dict[str, FormResult]:
+    """The forms that were measured before the run was cut off, with parts or to the end."""
+    try:
+        found = json.loads((folder / "whole_model.json").read_text(encoding="utf-8"))["forms"]
+        forms = [FormResult.from_json(each) for each in found]
+    except (OSError, ValueError, LookupError, TypeError):  # none, or of another version
+        return {}
+    return {each.form: each for each in forms if each.speedups or (each.times_ms and not each.missing)}
 
 
 def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:

@@ -12,7 +12,8 @@ from bottega.app.optimize_run import search
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
 from bottega.core.errors import BottegaError
-from bottega.episodes.delivery.result import Result
+from bottega.episodes.delivery.result import FILE as RESULT
+from bottega.episodes.delivery.result import Result, read_result
 from bottega.tasks.capture_calls import CapturedCall, read_capture
 from bottega.tasks.module import ModuleTask, Wanted, open_module
 
@@ -21,6 +22,10 @@ LARGEST_PARTS = 120
 STACK_SHARE = 0.8
 """Of a module's time in layers of one kind: then it is these that are searched, once, and not all of them in one."""
 LEAST_SHARE = 0.02
+FINAL_SHARE, LONGEST_FINAL_S = 1 / 3, 30.0
+"""Of a search's time is left to the last verdicts on what it found."""
+LATEST_S = 60.0
+"""For which these may go on when the time is over."""
 LEAST_S = 90.0
 """What a search is taken to need before one is over: processes start, baselines compile, drafts are judged."""
 
@@ -95,25 +100,35 @@ def search_costliest(
     root: str = "",
     source: Path | None = None,
 ) -> Iterator[Searched]:
-    """A search for each kind of call that is worth one. What stands inside of a module that was found is left out, and so is the root: it is
+    """A search for each kind of call that is worth one; one that the compiler has no draft for is not counted. It ends when `minutes` are over, or
+    at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so is the root: it is
     measured, not searched. What there is no time for comes last, with what would be enough."""
     total = max((call.seconds for call in calls), default=0.0)
+    found = set[str]()
+    for call in calls if settings.resume else ():  # whatever the times of this capture make of them
+        if (earlier := _earlier(call, folder)) is not None and not _inside(call, found, calls):
+            found.add(call.key)
+            say(earlier.text)
+            yield earlier
     worth = [
         call for call in calls
         if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
-        and not _is_stack(call, calls)
+        and not _is_stack(call, calls) and call.key not in found and not _inside(call, found, calls)
     ]  # fmt: skip
-    time_there_is, found, tried = SharedMinutes(settings.minutes), set[str](), 0
+    time_there_is, tried, first = SharedMinutes(settings.minutes), len(found), True
     while worth and tried < settings.modules:
-        seconds = time_there_is.share(min(len(worth), settings.modules - tried), tried == 0)
+        seconds = time_there_is.share(min(len(worth), settings.modules - tried), first)
         if seconds is None:
             break
+        first = False
         call = worth.pop(0)
         tried += 1
         say(f"{_shown(call)}: {call.count} calls, {_share(call, total)}")
         begun = time_there_is.clock()
-        searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds / 60, source or folder)
-        if searched.result is not None:  # an error tells nothing of what a search needs
+        searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds, source or folder)
+        if searched.result is not None and not searched.result.attempts:
+            tried -= 1
+        elif searched.result is not None:  # an error tells nothing of what a search needs
             time_there_is.spent(time_there_is.clock() - begun, seconds)
         say(searched.text)
         if searched.result is not None and searched.result.outcome == "faster":
@@ -122,7 +137,7 @@ def search_costliest(
         yield searched
         if searched.interrupted:
             break
-    in_time = worth[: settings.modules - tried]
+    in_time = worth[: max(0, settings.modules - tried)]
     for call in worth:
         more = (
             f"minutes={time_there_is.wanted(len(in_time))}" if call in in_time else f"modules={settings.modules + len(worth)}"
@@ -139,17 +154,33 @@ def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, li
     return folder, list(search_costliest(read_capture(source), folder, settings, say, source=source))
 
 
-def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, minutes: float | None, source: Path) -> Searched:
+def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, seconds: float | None, source: Path) -> Searched:
     place = _place(folder, call)
+    final = 0.0 if seconds is None else min(LONGEST_FINAL_S, seconds * FINAL_SHARE)
+    minutes = None if seconds is None else (seconds - final) / 60
     own = settings.model_copy(update={"minutes": minutes, "resume": (place / "events.jsonl").exists()})
     try:
         opened = open_module(str(source / call.task), Wanted())
-        finished = search(ModuleTask(opened.original, opened.task, call.name), place, own)
+        finished = search(
+            ModuleTask(opened.original, opened.task, call.name), place, own, None if seconds is None else final + LATEST_S
+        )
         return Searched(call, finished.result, place, interrupted=finished.interrupted)
     except BottegaError as error:
         return Searched(call, None, place, str(error))
     except KeyboardInterrupt:
         return Searched(call, None, place, "interrupted before there was anything to report", interrupted=True)
+
+
+def _earlier(call: CapturedCall, folder: Path) -> Searched | None:
+    """What an earlier session has found for it."""
+    place = _place(folder, call)
+    if not (place / RESULT).exists():
+        return None
+    try:
+        result = read_result(place)
+    except BottegaError:  # of another version, or cut off
+        return None
+    return Searched(call, result, place) if result.outcome == "faster" else None
 
 
 def _place(folder: Path, call: CapturedCall) -> Path:

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,12 +154,16 @@ def _library_folder(given: Path | None) -> Path:
     return (given or default_folder()).resolve()
 
 
-def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> OptimizeFinished:
+def search(
+    subject: ModuleTask, folder: Path, settings: OptimizeSettings, final_seconds: float | None = None
+) -> OptimizeFinished:
     """In a thread with an event loop of its own, so that a script, a notebook or another search may start it. Ctrl-C ends it with the best so
-    far, a second time at once; `KeyboardInterrupt` where there was nothing to report yet."""
+    far, a second time at once; `KeyboardInterrupt` where there was nothing to report yet. `final_seconds`: after the search, for the last
+    verdicts."""
     from bottega.episodes.optimize import Stop
 
     request = request_for(settings, subject)
+    request = replace(request, caps=replace(request.caps, final_seconds=final_seconds))
     wanted = request.settings
     model, drafted, knobs = request.backbone != NO_MODEL, bool(wanted.drafts), bool(wanted.knobs)
     progress = OptimizeProgress(request.caps, wanted.baseline, model, drafted, knobs)

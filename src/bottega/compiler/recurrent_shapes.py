@@ -7,7 +7,7 @@ what was computed within it. States have the shape that they came with: torch 2.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
@@ -27,13 +27,14 @@ _PATCHED = threading.RLock()
 
 
 @contextmanager
-def one_step_each() -> Iterator[None]:
-    """For a fake tensor mode alone: the values are not right. Other threads, which may call real layers, notice nothing."""
+def one_step_each(layers: Iterable[type[nn.Module]] = LAYERS) -> Iterator[None]:
+    """For a fake tensor mode alone: the values are not right. Other threads, which may call real layers, notice nothing. Without layers also
+    where real tensors are about, which torch gives to its walks only as it exports."""
     with _PATCHED, ExitStack() as stack:
         for name in WALKS:
             if walk := getattr(decompositions, name, None):
                 stack.enter_context(mock.patch.object(decompositions, name, _first_step(walk)))
-        for layer in LAYERS:
+        for layer in layers:
             stack.enter_context(mock.patch.object(layer, "forward", _from_python(layer.forward)))
         yield
 

@@ -84,7 +84,8 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         except Refusal:
             raise
         except Exception:
-            return _traced(namespace, known)
+            with one_step_each(()):
+                return _traced(namespace, known)
     except Refusal as refusal:
         raise Refusal(f"{task.label}: {refusal}") from None
     except Exception as error:

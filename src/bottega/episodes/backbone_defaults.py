@@ -90,5 +90,5 @@ def resample_count(style: Style, chosen: int | None = None) -> int:
 
 
 def drafting_seconds(seconds: float | None) -> float:
-    """A module that cannot be traced eats at most a quarter of the run's time."""
-    return DRAFTING if seconds is None else min(DRAFTING, seconds / 4)
+    """A module that cannot be traced eats at most a third of the run's time."""
+    return DRAFTING if seconds is None else min(DRAFTING, seconds / 3)

@@ -17,6 +17,8 @@ class BudgetCaps:
     tokens: int | None = None
     money: float | None = None
     seconds: float | None = None
+    final_seconds: float | None = None
+    """After the search, for the last word."""
 
     def __post_init__(self) -> None:
         for name in NAMES:

@@ -237,7 +237,9 @@ async def _delivered(
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
     with host.judge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
-        work = asyncio.ensure_future(choose_final(judge, journal, episode, subject, attempts, settings))
+        work = asyncio.ensure_future(
+            choose_final(judge, journal, episode, subject, attempts, settings, request.caps.final_seconds)
+        )
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)
             if stop.rings > 1:

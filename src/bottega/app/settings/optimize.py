@@ -38,10 +38,10 @@ class OptimizeSettings(WritingSettings):
     whole: bool | None = None
     """Optimize the parts of a model that are worth it and measure the model end to end; if left out, models of many parts."""
     modules: Positive = 5
-    """Of a capture or a whole model: how many modules to work on, the costliest first."""
+    """Of a capture or a whole model: how many modules to work on, the costliest first. Those that no kernel is written for are not counted."""
     compile_minutes: float | None = 10
     """Of a whole model: how long after the search compiled forms of it may take, the baselines' and those with faster parts in them. On a GPU the
-    baselines begin to compile with the search. What is not over by then is not measured; none for as long as it takes."""
+    baselines begin to compile with the search, if memory allows. What is not over by then is not measured; none for as long as it takes."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     server: str | None = None
@@ -82,7 +82,7 @@ class OptimizeSettings(WritingSettings):
     """Another seed is another search."""
 
     minutes: float | None = 30
-    """Search for at most this long; none for as long as it takes."""
+    """Search for at most this long; none for as long as it takes. Of several modules: all of them, and a minute more at most for last verdicts."""
     kernels: int | None = None
     """At most this many kernels."""
 

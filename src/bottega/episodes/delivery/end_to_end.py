@@ -1,7 +1,7 @@
 """A whole model with faster parts in it, in one form (as it is, or inside of torch.compile): which parts help there, and how much all of them do.
 
-Parts were proved by the judge, alone; here it is only about what they bring together. Calls are timed in this process, turn about, each round with
-the device's lock. A part stays only where the whole is surely faster with it and its answers are as right as they were.
+Parts were proved by the judge, alone; here it is only about what they bring together. Calls are timed in this process, turn about, with the device
+alone. A part stays only where the whole is surely faster with it and its answers are as right as they were.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,9 @@ from bottega.core.arguments import Arguments
 from bottega.core.files import file_sha256
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery.answer_distance import AnswerDistance
+from bottega.episodes.delivery.device_turn import DeviceTurn, OwnTurn
 from bottega.episodes.delivery.result import OPTIMIZED
-from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, placed, told
-from bottega.judge.baselines import COMPILE_MODES
-from bottega.judge.device_lock import Lease, open_lease
+from bottega.episodes.delivery.whole_model import EAGER, MODES, FormResult, Part, PartResult, form_text, placed, told
 from bottega.judge.loading import autocast
 from bottega.judge.statistics import decided, interval
 
@@ -34,6 +32,8 @@ OURS, PLAIN = "optimized", "optimized, not compiled"
 NO_HELP, NO_TIME = "does not help end to end", "not tried, for want of time"
 NO_PLACE = "others stand in its places"
 ROUNDS, MOST_ROUNDS = 8, 60
+LONGEST_TURN_S = 0.5
+"""For which rounds follow each other before others may have the device."""
 FLOOR = 0.005
 """Relative noise that is always allowed for."""
 MOST_GRAPHS = 64
@@ -50,11 +50,14 @@ class EndToEnd:
     form: str = EAGER
     precision: str = "fp32"
     say: Callable[[str], None] = print
+    turn: DeviceTurn | None = None
+    """The device's lock is this process's own if left out."""
     rival: nn.Module = field(init=False)
     """What is to be beaten: the model in this form. It is compiled when it is first called."""
 
     def __post_init__(self) -> None:
         self.rival = self._formed(self.model)
+        self._turn = self.turn or OwnTurn(_device(self.model))
 
     def call(self, model: nn.Module, inputs: Arguments | None = None) -> Any:
         positional, keywords = inputs or self.inputs
@@ -64,7 +67,8 @@ class EndToEnd:
     def choose(self, parts: Sequence[Part], first: Sequence[Part] = (), plain: Sequence[Part] = ()) -> Iterator[FormResult]:
         """What is known after each step; the last is the result. `first`: parts that are tried together, before each is put in or left out by
         itself. `plain`: those that help the model as it is: not compiled, it is held against this form's rival too."""
-        answers = AnswerDistance(self.model, self.inputs, self.call, self.precision)
+        with self._turn.shared():
+            answers = AnswerDistance(self.model, self.inputs, self.call, self.precision)
         alone = self.with_parts(plain) if plain and self.form != EAGER else None
         chosen, best = list[Part](), self.rival
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
@@ -75,8 +79,9 @@ class EndToEnd:
             trying = [part for part in parts if (part in step) != (part in chosen)]
             try:
                 tried = self._formed(self.with_parts(trying))
-                speedup = compared({"before": best, "with": tried}, self.call)["with"]["before"]
-                wrong = answers.wrong(tried) if speedup.low > 1 else ""
+                speedup = compared({"before": best, "with": tried}, self.call, turn=self._turn)["with"]["before"]
+                with self._turn.shared():
+                    wrong = answers.wrong(tried) if speedup.low > 1 else ""
             except Exception as failed:  # what the parts' code and torch's compiler may raise nobody knows
                 reason = f"{type(failed).__name__}: {next(iter(str(failed).splitlines()), '')}"
                 told_of |= {part.folder: PartResult(part, None, leaves, reason) for part in step}
@@ -113,19 +118,21 @@ class EndToEnd:
         return made
 
     def _formed(self, model: nn.Module) -> nn.Module:
-        if self.form not in COMPILE_MODES:
+        if self.form not in MODES:
             return model
         config: Any = torch._dynamo.config
         config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
-        return torch.compile(shared_copy(model), mode=COMPILE_MODES[self.form])  # type: ignore[return-value]
+        return torch.compile(shared_copy(model), mode=MODES[self.form])  # type: ignore[return-value]
 
     def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerDistance) -> FormResult:
         models = {OURS: ours, PLAIN: alone, self.form: self.rival, EAGER: self.model}
         there = {name: model for name, model in models.items() if model is not None}
         times: dict[str, list[float]] = {}
-        found = compared(there, self.call, times)
-        error, exact = answers.of(ours) if ours is not None else (0.0, answers.own)
-        peaks = {name: _peak(there[name], self.call) for name in (EAGER, OURS) if name in there} if _on_gpu(self.model) else {}
+        found = compared(there, self.call, times, self._turn)
+        with self._turn.shared():
+            error, exact = answers.of(ours) if ours is not None else (0.0, answers.own)
+            peaked = [name for name in (EAGER, OURS) if name in there and _on_gpu(self.model)]
+            peaks = {name: _peak(there[name], self.call) for name in peaked}
         return FormResult(
             self.form,
             speedups={name: found[OURS][name] for name in (EAGER, self.form)} if ours is not None else {},
@@ -140,23 +147,32 @@ class EndToEnd:
 
 
 def compared(
-    models: Mapping[str, nn.Module], call: Call, times: dict[str, list[float]] | None = None
+    models: Mapping[str, nn.Module], call: Call, times: dict[str, list[float]] | None = None, turn: DeviceTurn | None = None
 ) -> dict[str, dict[str, Speedup]]:
     """By model, its speedup against each of the others: calls turn about, until the intervals are narrow or patience ends."""
     times = {} if times is None else times
     times.update({name: [] for name in models})
-    for model in models.values():  # warm: kernels are built, compilers compile
-        call(model)
-        call(model)
     first, *rest = models
-    with closing(Lease(open_lease(_device(models[first])))) as lease:
-        while len(times[first]) < MOST_ROUNDS:
-            with lease.exclusive():
+    turn = turn or OwnTurn(_device(models[first]))
+    for model in models.values():  # warm: kernels are built, compilers compile
+        for _ in range(2):
+            with turn.shared():
+                call(model)
+                _settle(model)
+    while not _decided(times, first, rest):
+        with turn.alone():
+            begun = time.monotonic()
+            while not _decided(times, first, rest) and time.monotonic() - begun < LONGEST_TURN_S:
                 for name in list(models) if len(times[first]) % 2 else list(models)[::-1]:
                     times[name].append(_seconds(models[name], call))
-            if len(times[first]) >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest):
-                break
     return {one: {other: interval(times[other], times[one], FLOOR) for other in models if other != one} for one in models}
+
+
+def _decided(times: Mapping[str, Sequence[float]], first: str, rest: Sequence[str]) -> bool:
+    rounds = len(times[first])
+    if rounds >= MOST_ROUNDS:
+        return True
+    return rounds >= ROUNDS and all(decided(interval(times[first], times[name], FLOOR)) for name in rest)
 
 
 def shared_copy(model: nn.Module) -> nn.Module:
@@ -190,6 +206,12 @@ def _calls(module: nn.Module) -> int:
 
 def _inverse(speedup: Speedup) -> Speedup:
     return Speedup(1 / speedup.point, 1 / speedup.high, 1 / speedup.low)
+
+
+def _settle(model: nn.Module) -> None:
+    """No work of ours is left on the device."""
+    if _on_gpu(model):
+        torch.cuda.synchronize()
 
 
 def _seconds(model: nn.Module, call: Call) -> float:

@@ -60,6 +60,8 @@ class RefusedKernel:
 class FinalChoice:
     finding: FinalKernel | None = None
     retrials: list[RefusedKernel] = field(default_factory=list)
+    trying: RunAttempt | None = None
+    """The one that is judged at this moment."""
     beats_eager: FinalKernel | None = None
     """Where nothing beats what was to be beaten: a kernel that surely beats eager."""
 
@@ -84,9 +86,29 @@ async def choose_final(
     subject: ModuleTask,
     attempts: Sequence[RunAttempt],
     settings: EpisodeSettings,
+    seconds: float | None = None,
 ) -> FinalChoice:
-    """The first of the best that surely beats the first baseline; failing that, the first that surely beats eager."""
+    """The first of the best that surely beats the first baseline; failing that, the first that surely beats eager; by then."""
     settled = FinalChoice()
+    try:
+        async with asyncio.timeout(seconds):
+            await _choose(settled, judge, journal, episode, subject, attempts, settings)
+    except TimeoutError:
+        if settled.trying is None:
+            raise
+        settled.retrials.append(RefusedKernel(settled.trying, "judging it again in full was not over in time"))
+    return settled
+
+
+async def _choose(
+    settled: FinalChoice,
+    judge: DeviceJudge,
+    journal: EpisodeJournal,
+    episode: str,
+    subject: ModuleTask,
+    attempts: Sequence[RunAttempt],
+    settings: EpisodeSettings,
+) -> None:
     facts: dict[str, Any] | None = None
     first = promising(attempts, settings.baseline)[:MOST]
     named = {attempt.node.id for attempt in first}
@@ -95,6 +117,7 @@ async def choose_final(
     for attempt in [*first, *others]:
         if settled.beats_eager is not None and attempt.node.id not in named:
             break
+        settled.trying = attempt
         if facts is None:
             found = await asyncio.to_thread(judge.ask, ENTRY, subject.task.label, do="describe", source=subject.task.source)
             facts = facts_of(found, settings.device, settings.precision)
@@ -131,7 +154,6 @@ async def choose_final(
             break
         settled.beats_eager = finding
         settled.retrials.append(RefusedKernel(attempt, again_in_words(verdict, settings.baseline)))
-    return settled
 
 
 def problems_of(tried: dict[str, Any]) -> list[str]:

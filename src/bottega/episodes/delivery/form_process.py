@@ -2,6 +2,9 @@
 
 It has the model as the text that a capture wrote: weights are drawn anew. What it found so far is reported after each step, so that a compiler that
 does not end takes nothing with it but what it had not yet done. It does not outlive whoever started it, however that ends.
+
+Whoever started it holds the device for it: shared while it works, and it stands still as soon as somebody wants to time; alone while it times, or its
+compiler tries kernels.
 """
 
 from __future__ import annotations
@@ -14,19 +17,28 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import bottega
+from bottega.core.held_folder import HeldFolder
+from bottega.episodes.delivery.device_turn import AskedTurn, time_trials_alone
 from bottega.episodes.delivery.whole_model import FormResult, Part, form_text
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.sandbox import linux
 
 COMMAND = "from bottega.episodes.delivery.form_process import main; main()"
+POLL_S = 0.005
+COMPILE_SHARE = 4
+ENDING_S = 5.0
+SCRATCH = "bottega_form_"
+SETTLE_S = 0.02
+"""What a process that stands still has enqueued may keep a GPU busy for so long. Trials, which enqueue more, are made alone."""
 
 
 @dataclass
@@ -41,17 +53,23 @@ class FormProcess:
     precision: str = "fp32"
     _process: Any = field(init=False, default=None)
     _lines: queue.Queue[dict[str, Any] | None] = field(init=False, default_factory=queue.Queue)
+    _wants_alone: threading.Event = field(init=False, default_factory=threading.Event)
+    _over: threading.Event = field(init=False, default_factory=threading.Event)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def start(self) -> None:
         import torch
 
+        if self._process is not None:
+            return
         package = str(Path(bottega.__file__).parents[1])
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-        self._scratch = tempfile.TemporaryDirectory(prefix="bottega-form-")
+        threads = max(1, len(os.sched_getaffinity(0)) // COMPILE_SHARE)  # of the compiler's: others work beside it
+        self._scratch = HeldFolder(SCRATCH)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", COMMAND],
-                env={**os.environ, "PYTHONPATH": paths},
+                env={"TORCHINDUCTOR_COMPILE_THREADS": str(threads), **os.environ, "PYTHONPATH": paths},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -59,8 +77,10 @@ class FormProcess:
                 start_new_session=True,  # with the processes that a compiler starts
             )
         threading.Thread(target=self._read, daemon=True).start()
+        self._holder = threading.Thread(target=self._hold_device, daemon=True)
+        self._holder.start()
         job = {"task": str(self.task.resolve()), "folder": str(self.folder.resolve()), "form": self.form, "device": self.device,
-               "precision": self.precision, "scratch": self._scratch.name, "matmul": torch.get_float32_matmul_precision(),
+               "precision": self.precision, "scratch": self._scratch.path, "matmul": torch.get_float32_matmul_precision(),
                "threads": torch.get_num_threads()}  # fmt: skip
         self._tell(job)
 
@@ -74,10 +94,10 @@ class FormProcess:
         first: Sequence[Part],
         plain: Sequence[Part],
         seconds: float | None,
-        say: Any,
-        others: Sequence[FormProcess] = (),
+        say: Callable[[str], None],
+        keep: Callable[[FormResult], object] = lambda known: None,
     ) -> FormResult:
-        """What it found by then, with a word on what is missing. The others pause from where its model is compiled."""
+        """What it found by then, with a word on what is missing. `keep` is told of each step."""
         numbers = {part.folder: number for number, part in enumerate(parts)}
         self._tell(
             {"parts": [asdict(part) for part in parts], "first": [numbers[part.folder] for part in first],
@@ -99,28 +119,43 @@ class FormProcess:
                 say(line["say"])
             elif "result" in line:
                 known = FormResult.from_json(line["result"])
-            if "ready" in line:
-                ready = True
-                for other in others:
-                    other.pause()
+                keep(replace(known, missing="ended before every part was tried"))
+            ready = ready or "ready" in line
             if "done" in line:
                 return known
 
-    def pause(self) -> None:
-        """While something else is timed: a compiler takes all cores, and tries kernels on the device."""
-        self._signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._signal(signal.SIGCONT)
-
     def close(self) -> None:
         if self._process is not None:
+            self._over.set()
             self._signal(signal.SIGKILL)
             self._process.wait()
+            self._holder.join(ENDING_S)
             with contextlib.suppress(OSError):  # what it was told last, and never read
                 self._process.stdin.close()
-            self._scratch.cleanup()
+            self._scratch.close()
             self._process = None
+
+    def _hold_device(self) -> None:
+        """It goes on with each word that it waits for, so that it does nothing between having the device alone and sharing it."""
+        with closing(Lease(open_lease(self.device))) as lease:
+            had_it_alone = False
+            while not self._over.is_set():
+                with lease.shared():
+                    self._signal(signal.SIGCONT)
+                    if had_it_alone:
+                        self._tell({"alone": False})
+                    while not (self._over.is_set() or self._wants_alone.wait(POLL_S) or lease.wanted()):
+                        pass
+                    had_it_alone = self._wants_alone.is_set()
+                    if not had_it_alone:
+                        self._signal(signal.SIGSTOP)
+                        if self.device != "cpu":
+                            time.sleep(SETTLE_S)
+                if had_it_alone:
+                    with lease.exclusive():
+                        self._tell({"alone": True})
+                        while self._wants_alone.is_set() and not self._over.is_set():
+                            time.sleep(POLL_S / 10)
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
@@ -128,7 +163,7 @@ class FormProcess:
                 os.killpg(self._process.pid, number)
 
     def _tell(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it has ended, which its reader says
+        with contextlib.suppress(OSError), self._lock:  # it has ended, which its reader says
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
 
@@ -136,7 +171,12 @@ class FormProcess:
         process = self._process
         with contextlib.suppress(ValueError):  # closed under us
             for line in process.stdout:
-                self._lines.put(json.loads(line))
+                message = json.loads(line)
+                if "alone" in message:
+                    (self._wants_alone.set if message["alone"] else self._wants_alone.clear)()
+                else:
+                    self._lines.put(message)
+        self._over.set()
         self._lines.put(None)
 
 
@@ -145,15 +185,21 @@ def main() -> None:
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGCONT)  # it may be stopped, and is to see that nobody is there any more
-    asked: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    asked, granted = queue.Queue[dict[str, Any]](), queue.Queue[dict[str, Any]]()
+    threading.Thread(target=_listen, args=(asked, granted), daemon=True).start()
+    lock = threading.Lock()
 
     def tell(**message: Any) -> None:
-        told.write(json.dumps(message) + "\n")
-        told.flush()
+        with lock:
+            told.write(json.dumps(message) + "\n")
+            told.flush()
+
+    def ask(alone: bool) -> None:
+        tell(alone=alone)
+        granted.get()
 
     try:
-        _work(asked, tell)
+        _work(asked, tell, AskedTurn(ask))
     except Exception as error:
         import traceback
 
@@ -162,17 +208,18 @@ def main() -> None:
     os._exit(0)  # the compiler's processes and threads are not waited for
 
 
-def _listen(asked: queue.Queue[dict[str, Any]]) -> None:
+def _listen(asked: queue.Queue[dict[str, Any]], granted: queue.Queue[dict[str, Any]]) -> None:
     scratch = ""
     for line in sys.stdin:
-        asked.put(message := json.loads(line))
+        message = json.loads(line)
+        (granted if "alone" in message else asked).put(message)
         scratch = message.get("scratch", scratch)
     if scratch:
         shutil.rmtree(scratch, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)  # with the compiler's processes
 
 
-def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
+def _work(asked: queue.Queue[dict[str, Any]], tell: Any, turn: AskedTurn) -> None:
     import torch
 
     from bottega.core.arguments import Arguments, read_arguments
@@ -183,14 +230,16 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any) -> None:
     torch.set_num_threads(job["threads"])
     torch.set_float32_matmul_precision(job["matmul"])
     task = import_source(Path(job["task"]).read_text(encoding="utf-8"), "task", job["scratch"])
-    model = task.Model().to(job["device"])
+    with torch.device(job["device"]):  # a GPU draws weights at once
+        model = task.Model().to(job["device"])
     if job["device"] != "cpu":
         os.nice(10)  # it compiles while the judge takes times
     moved = torch.utils._pytree.tree_map(
         lambda value: value.to(job["device"]) if isinstance(value, torch.Tensor) else value, task.get_inputs()
     )
     inputs = Arguments(*read_arguments(moved, model.forward))
-    measured = EndToEnd(model, inputs, Path(job["folder"]), job["form"], job["precision"], lambda text: tell(say=text))
+    time_trials_alone(turn)
+    measured = EndToEnd(model, inputs, Path(job["folder"]), job["form"], job["precision"], lambda text: tell(say=text), turn)
     begun = time.monotonic()
     on_device_of(model).__enter__()
     measured.call(measured.rival)

@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bottega.core.verdict import BEST, Speedup, interval_text
-from bottega.judge.baselines import COMPILE_MODES, measured
+from bottega.judge.baselines import measured
 
 EAGER = "eager"
+MODES = {"compile": "default", "autotune": "max-autotune"}
+"""Of torch.compile, by baseline. A whole model is called with the same tensors each time, and may have CUDA graphs, as its user would have it."""
 INTERVALS = "Intervals: 99 %, of calls that take turns in one process. What else the machine did then is not in them. Milliseconds: medians."
 
 
@@ -77,7 +79,7 @@ class FormResult:
     @property
     def mode(self) -> str | None:
         """Of torch.compile."""
-        return COMPILE_MODES.get(self.form)
+        return MODES.get(self.form)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -152,7 +154,7 @@ def told(speedup: Speedup) -> str:
 
 
 def form_text(form: str) -> str:
-    mode = COMPILE_MODES.get(form)
+    mode = MODES.get(form)
     return "as it is" if mode is None else f"inside of torch.compile, mode {mode}"
 
 

@@ -1,4 +1,4 @@
-"""Selector and writer as one model, and a library that grows while the writer learns."""
+"""A library that grows while the writer learns."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import choice_grown
-import choice_joint
 import pytest
-import torch
 from choice_card_rows import HERE
 from choice_distil import write_rows
-from choice_folds import FOLDS, fold_of, of_fold, rows_file
+from choice_folds import FOLDS, of_fold, rows_file
+from choice_grown import with_card
 from choice_growth import Tried, admitted, half_of, proposals
-from choice_joint import JOINT, Offered, selector_loss, with_card
 from choice_learning import Chooser
 from choice_model import small_chooser
-from choice_retrieval import BM25, CHECKED
 from choice_scores import all_scores, settled
 from choice_sweep import rows_of
 
@@ -40,54 +37,10 @@ def writer(number: int, gain: float = 0.3) -> dict[str, Any]:
     }
 
 
-def selector(number: int) -> dict[str, Any]:
-    """BM25's first card is bad advice."""
-    facts = {
-        "prompt": f"task {number}\nCard:",
-        "options": ["none", f"row: {SLOW}", f"row: {FAST}", "pool: x"],
-        "gains": [0.0, -0.4, 0.3, 0.0],
-    }
-    return {
-        **facts,
-        "task": f"{number}",
-        "structure": "chain",
-        "advises": [[], [2], [1], []],
-        "controls": {CHECKED: 2},
-        "beside": {BM25: {"gain": -0.4, "card": f"row: {SLOW}", "advises": [2]}},
-    }
-
-
 def test_the_writer_sees_the_card_and_what_it_advises() -> None:
     row = with_card(writer(0), "row: warps=8 (1.20x)", [1])
     assert row["prompt"] == "task 0\nCard: row: warps=8 (1.20x)\nFastest:"
     assert row["options"] == ["rule", f"row: {FAST}, advised", f"row: {SLOW}"]
-    task = Offered(writer(0), selector(0))
-    assert task.shown(3) is task.shown(0), "advice without a place is not shown"
-    assert task.shown(2)["options"][1].endswith(", advised") and task.fixed(CHECKED) is task.shown(2)
-    assert task.fixed(BM25)["options"][2].endswith(", advised") and task.fixed("") is task.shown(0)
-
-
-def test_a_selector_learns_from_what_its_cards_were_worth() -> None:
-    scores = torch.zeros(3, requires_grad=True)
-    selector_loss(scores, [1, 2, 2], [0.2, 0.0, 0.0]).backward()  # type: ignore[no-untyped-call]
-    assert scores.grad is not None and scores.grad[1] < 0 < scores.grad[2]
-
-
-@pytest.mark.rotates
-def test_the_joint_arm_and_its_controls_are_scored_on_the_tasks_set_aside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Chooser, "open", small_chooser)
-    policy, cards, out = (tmp_path / name for name in ("policy", "selector", "joint"))
-    for folder, make in ((policy, writer), (cards, selector)):
-        folder.mkdir()
-        for fold in range(FOLDS):
-            write_rows(rows_file(folder, fold), of_fold([make(number) for number in range(48)], fold))
-    choice_joint.learn(policy, cards, out, 0, "joint,alone,bm25", "cpu", "small", 1, 1, "1e-2", 0, 0)
-    found = settled(all_scores(out), "greedy")
-    assert set(found) == {JOINT, "alone", f"alone, {BM25}"}
-    assert set(found[JOINT]) == {f"{number}" for number in range(48) if fold_of(f"{number}") == 0}
-    choice_joint.report(policy, out)
 
 
 def tried(number: int, gain: float, columns: int = 64, choice: str = FAST) -> Tried:

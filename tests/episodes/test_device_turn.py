@@ -1,0 +1,63 @@
+"""A form's process has the device alone where it times and where torch's compiler tries kernels; the lock and the processes are real."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from episodes.test_end_to_end import made_process
+from waiting import until
+
+from bottega.episodes.delivery.device_turn import AskedTurn, OwnTurn, time_trials_alone
+from bottega.judge.device_lock import Lease, open_lease
+
+
+def test_a_form_is_not_timed_while_another_shares_the_device(tmp_path: Path) -> None:
+    process = made_process(tmp_path)
+    with closing(Lease(open_lease("cpu"))) as other, closing(process):
+        with other.shared():
+            process.start()
+            assert not process.choose([], [], [], 0.0, lambda text: None).times_ms
+            until(lambda: process._wants_alone.is_set() and other.wanted())
+            assert not any("result" in (line or {}) for line in process._lines.queue)
+        found = process.choose([], [], [], 60, lambda text: None)
+        assert found.times_ms and not found.missing
+        until(lambda: not process._wants_alone.is_set())
+
+
+def test_the_device_is_asked_for_once_and_shared_again() -> None:
+    asked: list[bool] = []
+    turn = AskedTurn(asked.append)
+    with turn.alone(), turn.alone(), turn.shared():
+        assert asked == [True]
+    assert asked == [True, False]
+
+
+def test_trials_of_the_compiler_are_made_alone() -> None:
+    from torch._inductor.runtime.benchmarking import InductorBenchmarker
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    names = (
+        (CachingAutotuner, "benchmark_all_configs"),
+        (AlgorithmSelectorCache, "benchmark_choices"),
+        (InductorBenchmarker, "benchmark_gpu"),
+    )
+    kept = [owner.__dict__[name] for owner, name in names]
+    asked: list[bool] = []
+    try:
+        time_trials_alone(AskedTurn(asked.append))
+        assert AlgorithmSelectorCache.benchmark_choices([], []) == {} and asked == [True, False]
+        assert callable(CachingAutotuner.benchmark_all_configs)
+    finally:
+        for (owner, name), found in zip(names, kept):
+            setattr(owner, name, found)
+
+
+def test_a_turn_of_ones_own_is_the_devices_lock() -> None:
+    turn = OwnTurn("cpu")
+    with closing(Lease(open_lease("cpu"))) as other:
+        with turn.shared(), other.shared():
+            assert not other.wanted()
+        with turn.alone():
+            assert other.wanted()
