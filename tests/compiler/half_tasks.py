@@ -187,7 +187,7 @@ HALVES = [
     task("partly_rotated_bf16", "a, b = x[..., :8], x[..., 8:]\na = a * c + torch.cat((-a[..., 4:], a[..., :4]), -1) * s\n"
          "return torch.cat((a, b), -1)", f"torch.randn(2, 3, 5, 32{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})", arguments="x, c, s"),
     *(task(f"response_norm_{kind}", "y = F.gelu(x)\nn = torch.linalg.vector_norm(y, dim=(1, 2), keepdim=True)\n"
-           "return self.w * (y * (n / (n.mean(-1, keepdim=True) + 1e-6))) + self.b + y", f"torch.randn(2, 24, 24, 8, dtype=torch.{kind})",
+           "return self.w * (y * (n / (n.mean(-1, keepdim=True) + 1e-6))) + self.b + y", f"torch.randn(2, 7, 6, 8, dtype=torch.{kind})",
            f"self.w, self.b = (nn.Parameter(torch.randn(8, dtype=torch.{kind})) for _ in range(2))")
       for kind in ("bfloat16", "float16", "float32")),
     *(task(f"query_and_key_{kind}", "q, k = (y.view(2, 5, -1, 16) for y in (q, k))\n"
@@ -196,6 +196,11 @@ HALVES = [
            ", ".join(f"torch.randn({size}, dtype=torch.{kind})" for size in ("2, 5, 96", "2, 5, 32", "5, 16", "5, 16")),
            f"self.q, self.k = (nn.Parameter(torch.randn(16, dtype=torch.{kind})) for _ in range(2))", arguments="q, k, c, s")
       for kind in ("bfloat16", "float16", "float32")),
+    *(task(f"even_rows_{kind}", "r = x + y\nw = z.float()\nw = self.h * (w * torch.rsqrt(w.pow(2).mean(-1, keepdim=True) + 1e-6)).to(z.dtype)\n"
+           "return r, F.layer_norm(r, (12,), self.g, self.b), F.softmax(z, -1), z.amax(-1), w",
+           ", ".join(f"torch.randn({size}, dtype=torch.{kind})" for size in ("3, 12", "3, 12", "2, 21")),
+           f"self.g, self.b, self.h = (nn.Parameter(torch.randn(size, dtype=torch.{kind})) for size in (12, 12, 21))", arguments="x, y, z")
+      for kind in ("bfloat16", "float16")),
     task("rotated_pair_bf16", "return tuple(y * c + torch.cat((-y[..., 4:], y[..., :4]), -1) * s for y in (q, k))",
          f"torch.randn(2, 5, 4, 8{H}).transpose(1, 2), torch.randn(2, 2, 5, 8{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})",
          arguments="q, k, c, s"),

@@ -11,8 +11,9 @@ import torch
 from small_tasks import task
 
 from bottega.compiler.backends.triton import write
-from bottega.compiler.backends.triton.attention import LARGEST_SHARED, shared_bytes, tile_of
+from bottega.compiler.backends.triton.attention import shared_bytes, tile_of
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.choices import SHARED_BYTES
 from bottega.compiler.kernel import Attention
 from bottega.compiler.step_compiler import lower_task
 from bottega.core.task import Task
@@ -35,7 +36,7 @@ def attention(width: int, dtype: str, *techniques: str, mask: str = "") -> tuple
 def test_tiles_fit(width: int, dtype: str, techniques: tuple[str, ...]) -> None:
     for mask in ("", ", m"):
         page, kernel = attention(width, dtype, *techniques, mask=mask)
-        assert shared_bytes(page, kernel, tile_of(page, kernel)) <= LARGEST_SHARED
+        assert shared_bytes(page, kernel, tile_of(page, kernel)) <= SHARED_BYTES
 
 
 def test_a_narrow_head_keeps_its_tile() -> None:

@@ -132,9 +132,7 @@ def test_around_the_products_of_a_layer_in_halves_all_is_ours() -> None:
     first = DraftCompiler(1).build(given, "triton").steps[0].candidate.source
     assert first.count("F.linear(") == 6 and first.count("F.scaled_dot_product_attention(") == 1
     assert "= linear_onto(" in first  # the last residual
-    assert (
-        launches(first) == 4
-    )  # two norms, the second with the residual before it; rotary of queries and keys together; the gate
+    assert launches(first) == 4  # two norms, the second with the residual; rotary of queries and keys together; the gate
     assert first.count(".permute(0, 2, 1, 3)") == 3, "queries and keys lie as torch's attention gives its result"
     assert "torch.cat" not in first and "torch.neg" not in first
 

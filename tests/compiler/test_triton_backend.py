@@ -17,6 +17,7 @@ from half_tasks import HALVES
 from small_tasks import SMALL, task
 from triton_tasks import WIDE
 
+from bottega.compiler.backends.triton.even_rows import pieces_of
 from bottega.compiler.backends.triton.passes import PASSES
 from bottega.compiler.backends.triton.write import write
 from bottega.compiler.build_step import Refusal
@@ -49,7 +50,14 @@ QUICK = (
 """Between them, every technique of these and of the longer ones."""
 QUICK_HALVES = (
     *("decoder_bf16", "convnext_bf16", "product_tail_bf16", "residual_norm_bf16", "joined_rows_bf16"),
-    *("normed_heads_bf16", "heads_first_bf16", "residual_sum_bf16", "response_norm_bfloat16", "query_and_key_bfloat16"),
+    *(
+        "normed_heads_bf16",
+        "heads_first_bf16",
+        "residual_sum_bf16",
+        "response_norm_bfloat16",
+        "query_and_key_bfloat16",
+        "even_rows_bfloat16",
+    ),
     *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )
 LONGER_HALVES = tuple(given.name for given in HALVES if given.name not in (*QUICK_HALVES, "long_logits_bf16"))
@@ -129,10 +137,19 @@ def test_shallow_products_walk_strips_of_columns_and_heads_are_taken_in_two_powe
 
 
 def test_what_is_reduced_and_stored_is_read_once() -> None:
-    given = next(one for one in HALVES if one.name == "response_norm_bfloat16")
+    body = "y = F.gelu(x)\nreturn y, torch.linalg.vector_norm(y, dim=1)"
+    given = task("n", body, "torch.randn(2, 600, 8, dtype=torch.bfloat16)")
     step = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "fuse_rows")
     (kernel,) = (text for text in step.candidate.source.split("@triton.jit") if "for start" in text)
     assert kernel.count("one_plus_erf(x") == kernel.count("for start") == 1 and kernel.count("tl.store(") == 2
+
+
+def test_a_row_is_cut_into_equal_pieces_that_leave_fewer_lanes_idle() -> None:
+    found = [pieces_of(count) for count in (768, 1100, 2880, 5120, 11008, 14336, 1000, 4096)]
+    assert found == [(3, 256), (5, 256), (3, 1024), (5, 1024), (3, 4096), (7, 2048), (1, 1024), (1, 4096)]
+    given = task("n", "return F.rms_norm(x, (768,), self.w)", "torch.randn(2, 768)", "self.w = nn.Parameter(torch.ones(768))")
+    text = next(step for step in StepCompiler().build(given, "triton").steps if step.technique == "even_rows").candidate.source
+    assert "mask" not in text and text.index("tl.load(w_ptr + column3)") < text.index("tl.sum(")
 
 
 def test_the_rotations_of_queries_and_keys_are_one_launch() -> None:

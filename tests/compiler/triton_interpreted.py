@@ -27,7 +27,7 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import attention, layout, matmul, scan, width
+from bottega.compiler.backends.triton import attention, even_rows, layout, matmul, scan, width
 from bottega.compiler.backends.triton import map as maps
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
@@ -156,7 +156,7 @@ if __name__ == "__main__":
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     stand_in()
-    maps.MANY_TURNED = 1 << 12
+    maps.MANY_TURNED, even_rows.SHORTEST = 1 << 12, 2
     if sys.argv[1].startswith("tight"):
         tighten()
     if sys.argv[1].endswith("large"):

@@ -111,6 +111,8 @@ class KernelWriter:
     taken: set[str] = field(default_factory=set)
     given: dict[Hashable, str] = field(default_factory=dict)
     """Names of what keeps its name all over the kernel."""
+    piece: int = 0
+    """Of a row, that lines are written for: each has names of its own."""
     large: bool = False
     """Whether indices have 64 bits."""
 
@@ -127,9 +129,10 @@ class KernelWriter:
 
     def again(self, what: Hashable, base: str) -> str:
         """One name for one thing, also where every loop computes it anew."""
-        if what not in self.given:
-            self.given[what] = self.fresh(base)
-        return self.given[what]
+        key = (what, self.piece)
+        if key not in self.given:
+            self.given[key] = self.fresh(base)
+        return self.given[key]
 
     def numbered(self) -> str:
         number = 0

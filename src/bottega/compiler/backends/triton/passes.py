@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bottega.compiler.activated_products import ACTIVATED_PRODUCTS
+from bottega.compiler.backends.triton.even_rows import EVEN_ROWS
 from bottega.compiler.backends.triton.side_by_side import SIDE_BY_SIDE
 from bottega.compiler.biases import BIASES_APART
 from bottega.compiler.compiler_pass import CompilerPass
@@ -18,6 +19,12 @@ PASSES: tuple[CompilerPass, ...] = (
     SUMMED_PRODUCTS,
     ACTIVATED_PRODUCTS,
     BIASES_APART,
+    CompilerPass(
+        EVEN_ROWS,
+        "Rows in registers whose length is no power of two: sums and extremes of floats.",
+        "Cut each row into equal pieces that leave no lane idle ({origin}).",
+        ("compile_time_shapes",),
+    ),
     CompilerPass(
         "short_rows_packed",
         "Rows of at most 512 neighbouring elements.",

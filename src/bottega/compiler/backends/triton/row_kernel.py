@@ -179,10 +179,7 @@ class RowKernel(RowIndex):
         if not layout.tile:
             by_name[self.width].text = self._width(layout.looped)
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
-            block = self._block() if layout.looped else 1 << (self.count - 1).bit_length()
-            warps = TWICE_WARPS if layout.looped and self._twice() else 16 if block > 8192 else 8 if block > 2048 else 4
-            warps = 1 if block <= WARP_ROW and math.prod(self.kernel.kept) >= WARP_ROWS and of_halves(self.kernel) else warps
-            warps = file.plan.tuning.row_warps or warps
+            warps = file.plan.tuning.row_warps or self.warps()
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
             side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
@@ -202,6 +199,13 @@ class RowKernel(RowIndex):
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)
+
+    def warps(self) -> int:
+        """Of a program that holds one row or walks it."""
+        block = self._block() if self.layout.looped else 1 << (self.count - 1).bit_length()
+        if block <= WARP_ROW and math.prod(self.kernel.kept) >= WARP_ROWS and of_halves(self.kernel):
+            return 1
+        return TWICE_WARPS if self.layout.looped and self._twice() else 16 if block > 8192 else 8 if block > 2048 else 4
 
     def _looped_tile(self) -> int:
         return LOOPED_HALVES if of_halves(self.kernel) and not self.layout.splits else LOOPED_TILE

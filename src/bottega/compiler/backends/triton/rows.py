@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from bottega.compiler.backends.triton.even_rows import EvenRows, falls_into_pieces
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.layout import layout_of
 from bottega.compiler.backends.triton.map import write_map
@@ -27,7 +28,8 @@ def write_rows(file: FileWriter, kernel: RowProgram) -> None:
     if layout.splits:
         SplitRows(file, kernel, layout, "_partial").partial()
         return
-    RowKernel(file, kernel, layout).whole()
+    kind = EvenRows if falls_into_pieces(file, kernel, layout) else RowKernel
+    kind(file, kernel, layout).whole()
 
 
 def _single(kernel: RowProgram) -> Map:
