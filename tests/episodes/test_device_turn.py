@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import closing
 from pathlib import Path
 
 from episodes.test_end_to_end import made_process
 from waiting import until
 
-from bottega.episodes.delivery.device_turn import AskedTurn, OwnTurn, time_trials_alone
+from bottega.episodes.delivery.device_turn import TRIALS, AskedTurn, OwnTurn, time_trials_alone
 from bottega.judge.device_lock import Lease, open_lease
 
 
@@ -34,23 +35,16 @@ def test_the_device_is_asked_for_once_and_shared_again() -> None:
 
 
 def test_trials_of_the_compiler_are_made_alone() -> None:
-    from torch._inductor.runtime.benchmarking import InductorBenchmarker
-    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-    from torch._inductor.select_algorithm import AlgorithmSelectorCache
-
-    names = (
-        (CachingAutotuner, "benchmark_all_configs"),
-        (AlgorithmSelectorCache, "benchmark_choices"),
-        (InductorBenchmarker, "benchmark_gpu"),
-    )
-    kept = [owner.__dict__[name] for owner, name in names]
+    places = [(getattr(importlib.import_module(module), owner), name) for module, owner, name in TRIALS]
+    kept = [owner.__dict__[name] for owner, name in places]
     asked: list[bool] = []
     try:
         time_trials_alone(AskedTurn(asked.append))
-        assert AlgorithmSelectorCache.benchmark_choices([], []) == {} and asked == [True, False]
-        assert callable(CachingAutotuner.benchmark_all_configs)
+        (selector,) = (owner for owner, name in places if name == "benchmark_choices")
+        assert selector.benchmark_choices([], []) == {} and asked == [True, False]
+        assert all(owner.__dict__[name] is not found for (owner, name), found in zip(places, kept))
     finally:
-        for (owner, name), found in zip(names, kept):
+        for (owner, name), found in zip(places, kept):
             setattr(owner, name, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -58,20 +59,25 @@ class AskedTurn:
                     self._ask(False)
 
 
+TRIALS = (
+    ("torch._inductor.runtime.triton_heuristics", "CachingAutotuner", "benchmark_all_configs"),
+    ("torch._inductor.select_algorithm", "AlgorithmSelectorCache", "benchmark_choices"),
+    ("torch._inductor.runtime.benchmarking", "InductorBenchmarker", "benchmark_gpu"),
+)
+"""Where torch's compiler tries kernels: the settings of one, the kernels of one product, and what it tries one by one."""
+
+
 def time_trials_alone(turn: DeviceTurn) -> None:
     """torch's compiler, in this process, has the device alone while it tries kernels: others beside it would choose the wrong one. Where a version
     of torch has other names for that, its trials only share the device."""
-    try:
-        from torch._inductor.runtime.benchmarking import InductorBenchmarker
-        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-        from torch._inductor.select_algorithm import AlgorithmSelectorCache
-    except ImportError:
-        return
-    series = ((CachingAutotuner, "benchmark_all_configs"), (AlgorithmSelectorCache, "benchmark_choices"))
-    for owner, name in (*series, (InductorBenchmarker, "benchmark_gpu")):
+    for module, owner_name, name in TRIALS:
+        try:
+            owner = getattr(importlib.import_module(module), owner_name)
+        except (ImportError, AttributeError):
+            continue
         found = owner.__dict__.get(name)
-        if isinstance(found, classmethod):
-            setattr(owner, name, classmethod(_alone(found.__func__, turn)))
+        if isinstance(found, classmethod | staticmethod):
+            setattr(owner, name, type(found)(_alone(found.__func__, turn)))
         elif callable(found):
             setattr(owner, name, _alone(found, turn))
 
