@@ -99,6 +99,7 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     model, x = Net().eval(), torch.randn(4, 16)
     for number, layer in enumerate(model.layers):
         layer[1].layer_idx = number  # which nothing reads
+    model.config = SimpleNamespace(use_cache=False)  # type: ignore[assignment]
     expected = model(x)
     options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1, "whole": True}
     fast = bottega.optimize(model, x, out=tmp_path / "run", **options)
@@ -111,6 +112,8 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
     assert fast.module.layers[0][1].calls >= 1 and type(fast.module.last) is DoesNot and type(model.layers[0][1]) is Helps
     assert fast.module.layers[0][1].weight is model.layers[0][1].weight
     assert "| as it is | 3.000× (2.970 to 3.030) |" in fast.report and "does not help end to end" in fast.report
+    assert "Called with `float32[4, 16]`. It was called without a cache: call it with `use_cache=False`" in fast.report
+    assert "`use_cache=False`" in (fast.folder / "optimized_model.py").read_text()
     assert fast.whole.forms[0].own_error is not None and fast.whole.forms[0].error < 1e-5
     assert [
         part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["forms"][0]["parts"]
@@ -295,7 +298,7 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     embedded = "inputs_embeds=torch.randn(1, 3, 16)"
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs=embedded, dtype="bfloat16"), "cpu")
     assert inputs.keywords["inputs_embeds"].dtype == next(model.parameters()).dtype == torch.bfloat16
-    with pytest.raises(UsageError, match=r"config\.json"):
+    with pytest.raises(UsageError, match=r"no such folder; name one with a config\.json"):
         open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")
     model.save_pretrained(tmp_path / "narrow")
     model, _ = open_model(f"hf:{tmp_path / 'narrow'}", Wanted(), "cpu")

@@ -139,7 +139,8 @@ def test_the_form_that_surely_beats_the_first_baseline_by_most_is_handed_over() 
     whole = WholeModel((plain, compiled, slow), ("autotune", "compile"))
     assert whole.rival == "compile" and whole.best is compiled and whole.speedups == over
     assert whole.against("compile")["eager"].point == 0.8
-    text = report_of(whole, "Net", [])
+    text = report_of(whole, "Net", [], "Called with `float32[4]`.")
+    assert "\nCalled with `float32[4]`.\n" in text
     assert "inside of torch.compile, mode default" in text and "not over in time" in text
     assert FormResult.from_json(compiled.to_json()) == compiled
     only_plain = WholeModel((plain, FormResult("compile", plain=Speedup(0.8, 0.7, 0.9), times_ms=times)), ("compile",))

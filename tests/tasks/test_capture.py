@@ -159,9 +159,9 @@ def test_the_table_says_why_a_call_is_no_task(tmp_path: Path) -> None:
     with bottega.capture(tmp_path) as calls:
         Keeping()(torch.ones(3), Path())
         Caching()(torch.ones(4))
-    assert "  [no task: an argument of type PosixPath" in calls.report
-    assert "  [no task: a result with a Cache in it]" in calls.report
-    assert not any(call.task for call in calls), "a search would only find out again"
+    assert "  [not searched: an argument of type PosixPath" in calls.report
+    assert "  [not searched: a result with a Cache in it]" in calls.report
+    assert not any(call.searchable for call in calls), "a search would only find out again"
 
 
 @torch.no_grad()

@@ -58,6 +58,8 @@ def call_of_part(model: nn.Module, name: str, given: Arguments) -> Arguments:
 
 def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
     """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
+    if name.startswith((".", "/")) and not Path(name).is_dir():  # transformers would speak of names on its hub
+        raise UsageError(f"{HUGGING_FACE}{name}: no such folder; name one with a config.json, or a model that is in the cache")
     try:
         transformers: Any = importlib.import_module("transformers")
         config = transformers.AutoConfig.from_pretrained(name)

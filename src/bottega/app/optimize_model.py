@@ -38,9 +38,10 @@ PARTS_BASELINE = {"autotune": "compile", "best": "compile"}
 """What a part is held against in place of what takes minutes to compile for each: the whole is held against it."""
 MEMORY_OF_FORM = 4
 """Times a model's weights: with what it computes, and an exact copy."""
+NO_CACHE = "It was called without a cache: call it with `use_cache=False`, or the layers of the original run."
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
 
-Measured {form}: {measured}.
+Measured {form}: {measured}.{cache}
 """
 
 import importlib.util
@@ -75,7 +76,7 @@ def load(model, compiled=True):
 class OptimizedModel(FinishedRun):
     """A finished search over a whole model: a copy of it with the parts in it that help, in the form that was fastest."""
 
-    whole: WholeModel
+    whole: WholeModel = field(repr=False)
     searched: tuple[Searched, ...] = field(default=(), repr=False)
 
     @property
@@ -135,7 +136,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         def keep(result: FormResult) -> WholeModel:
             """Whatever ends the next step."""
             known = WholeModel((*whole.forms, result), baselines)
-            _write(folder, type(model).__name__, known, [each.text for each in searched])
+            _write(folder, model, inputs, known, [each.text for each in searched])
             return known
 
         by_folder = {part.folder: part for part in parts}
@@ -173,6 +174,10 @@ def _fit_beside(model: nn.Module, processes: int) -> bool:
         return False
     weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     return MEMORY_OF_FORM * weights * processes <= torch.cuda.mem_get_info()[0] / 2
+
+
+def _keeps_no_cache(model: nn.Module) -> bool:
+    return any(getattr(getattr(part, "config", None), "use_cache", None) is False for part in model.modules())
 
 
 def _free_memory() -> None:
@@ -296,15 +301,22 @@ def _last(form: str, results: Iterator[FormResult]) -> FormResult:
     return last
 
 
-def _write(folder: Path, title: str, whole: WholeModel, searched: list[str]) -> None:
-    write(folder / "report.md", report_of(whole, title, searched))
+def _write(folder: Path, model: nn.Module, inputs: Arguments, whole: WholeModel, searched: list[str]) -> None:
+    title, cache = type(model).__name__, [NO_CACHE] if _keeps_no_cache(model) else []
+    write(folder / "report.md", report_of(whole, title, searched, " ".join([f"Called with `{shapes_of(*inputs)}`.", *cache])))
     write(folder / "whole_model.json", json_text(strict(whole.to_json())))
     if whole.best is not None:
         standing = placed(whole.best.kept).items()
         put_in = {place: (part.folder, part.entry, part.ignore) for place, part in standing}
         speeds = ", ".join(f"{told(speedup)} over {name}" for name, speedup in whole.speedups.items())
         text = LOADER.format(
-            title=title, parts=put_in, file=OPTIMIZED, mode=whole.best.mode, form=form_text(whole.best.form), measured=speeds
+            title=title,
+            parts=put_in,
+            file=OPTIMIZED,
+            mode=whole.best.mode,
+            form=form_text(whole.best.form),
+            measured=speeds,
+            cache="".join(f"\n\n{each}" for each in cache),
         )
         write(folder / "optimized_model.py", text)
     else:

@@ -112,7 +112,7 @@ def search_costliest(
             yield earlier
     worth = [
         call for call in calls
-        if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
+        if call.searchable and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
         and not _is_stack(call, calls) and call.key not in found and not _inside(call, found, calls)
     ]  # fmt: skip
     time_there_is, tried, first, interrupted = SharedMinutes(settings.minutes), len(found), True, False
@@ -202,7 +202,7 @@ def _is_stack(call: CapturedCall, calls: Sequence[CapturedCall]) -> bool:
     """Whether it only calls layers one after the other."""
     return any(
         call.key in layer.inside
-        and layer.task
+        and layer.searchable
         and layer.parts > 1
         and layer.count > call.count
         and layer.light_seconds > STACK_SHARE * call.light_seconds

@@ -62,7 +62,7 @@ class CapturedCall:
     task: str = ""
     """The task's file, in the capture's folder."""
     reason: str = ""
-    """Why it is no task."""
+    """Why no kernel can be searched for it: it is no task, or no judge can compare what it returns."""
     count: int = 0
     seconds: float = 0.0
     """With what it calls."""
@@ -70,6 +70,10 @@ class CapturedCall:
     """Of these, in products, convolutions and lookups of the vendor's library."""
     inside: list[str] = field(default_factory=list)
     """Keys of the kinds that called it."""
+
+    @property
+    def searchable(self) -> bool:
+        return bool(self.task and not self.reason)
 
     @property
     def light_seconds(self) -> float:
@@ -278,12 +282,12 @@ class Capture:
         begun = time.perf_counter()
         path = self.folder / "tasks" / f"{key}.py"
         try:
-            if foreign := _foreign(output):
-                raise TaskError(f"a result with a {foreign} in it")
             if not (self.resume and path.exists()):
                 task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
                 write_atomic(path, encoded(task.source))
             found.task = f"tasks/{key}.py"
+            if foreign := _foreign(output):
+                found.reason = f"a result with a {foreign} in it"
         except OSError:
             raise
         except Exception as error:  # a module may do anything when it is asked for its state
@@ -358,7 +362,9 @@ def report(calls: Any, most: int = 20) -> str:
     for call in ranked[:most]:
         row = f"{call.name:28.28} {call.count:7} {call.seconds * 1e3:10.2f} {call.light_seconds * 1e3:10.2f}  "
         row += shortened(call.shapes)
-        lines.append(row + ("" if call.task else f"  [no task: {shortened(call.reason.rpartition(WRITTEN_DOWN)[2])}]"))
+        lines.append(
+            row + ("" if call.searchable else f"  [not searched: {shortened(call.reason.rpartition(WRITTEN_DOWN)[2])}]")
+        )
     more = [f"… and {len(ranked) - most} more"] if len(ranked) > most else []
     return "\n".join([*lines, *more, "light: outside of products, convolutions and lookups of the vendor's library"])
 

@@ -158,8 +158,8 @@ def form_text(form: str) -> str:
     return "as it is" if mode is None else f"inside of torch.compile, mode {mode}"
 
 
-def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
-    """How it came about, as Markdown."""
+def report_of(whole: WholeModel, title: str, searched: Sequence[str], called: str = "") -> str:
+    """How it came about, as Markdown; `called`: how, in a sentence."""
     best, names = whole.best, whole.measured
     lines = [f"# {title}, end to end", ""]
     if best is not None:
@@ -172,6 +172,8 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
         lines += ["No part that was found helps the whole model: it is handed over as it was.", ""]
     else:
         lines += ["No part of it was made surely faster: it is handed over as it was.", ""]
+    if called:
+        lines += [called, ""]
     lines += [
         f"| with faster parts | {' | '.join(f'over {name}' for name in names)} | ms |",
         f"|---|{'---|' * len(names)}---:|",

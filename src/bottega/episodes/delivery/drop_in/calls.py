@@ -42,6 +42,13 @@ def in_place(arguments: Any, options: Any, names: list[Any], keywords: Any, most
     return tuple(row) if used == len(options) else None
 
 
+def without_place(options: Any, names: list[Any], keywords: Any, most: int) -> str:
+    """The keywords of a call for which `in_place` has none."""
+    judged, beyond = {name for name, _ in (*names[:most], *keywords)}, dict(names[most:])
+    left = [name for name in options if name not in judged]
+    return ", ".join(name for name in left if name not in beyond or not is_default(options[name], beyond[name]))
+
+
 def side_by_side(value: Any) -> Any:
     """Arguments as the judge hands them over: tensors whose elements do not lie side by side (an expanded mask, a slice) as copies."""
     if type(value) in (tuple, list):

@@ -30,6 +30,7 @@ from bottega.episodes.delivery.drop_in.calls import (
     prepared,
     side_by_side,
     specs_of,
+    without_place,
 )
 from bottega.episodes.delivery.drop_in.state import (
     align,
@@ -96,7 +97,10 @@ class DropIn(nn.Module):
             placed = in_place(arguments, options, self._names, self._keywords, self._most)
         if self.FACTS["gaps"] and placed is not None:
             placed = side_by_side(placed)
-        reason = "keyword arguments" if placed is None else self._reason(placed)
+        if placed is None:
+            reason = f"keyword arguments {without_place(options, self._names, self._keywords, self._most)}".rstrip()
+        else:
+            reason = self._reason(placed)
         if reason:
             if self.warn and not self.fallbacks:
                 warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
