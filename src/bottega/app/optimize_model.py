@@ -124,7 +124,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         of_parts = settings.model_copy(update={"baseline": EAGER})  # end to end they are held against the others
         searched = list(search_costliest(list(calls), folder, of_parts, say, root))
         parts = _parts(model, inputs, calls, searched, folder)
-        say(f"measuring {type(model).__name__} end to end with {len(parts)} faster parts")
+        say(f"measuring {type(model).__name__} end to end with {len(parts)} faster {'part' if len(parts) == 1 else 'parts'}")
         as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
         whole = WholeModel((), baselines)
 

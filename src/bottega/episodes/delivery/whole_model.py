@@ -166,8 +166,10 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
         lines += [" ".join([sure, *slower]), ""]
     elif whole.against(EAGER):
         lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
-    else:
+    elif any(each.parts for each in whole.forms):
         lines += ["No part that was found helps the whole model: it is handed over as it was.", ""]
+    else:
+        lines += ["No part of it was made surely faster: it is handed over as it was.", ""]
     lines += [
         f"| with faster parts | {' | '.join(f'over {name}' for name in names)} | ms |",
         f"|---|{'---|' * len(names)}---:|",
