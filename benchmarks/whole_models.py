@@ -5,7 +5,7 @@ and the search of their knobs do.
     PYTHONPATH=src python3 benchmarks/whole_models.py run FOLDER --device cuda
     PYTHONPATH=src python3 benchmarks/whole_models.py report FOLDER
 
-Models are searched side by side (`--at-once`); whoever times holds the device's lock. A model takes its `--minutes`, a minute more at most for the
+Models are searched one after the other, or some beside each other (`--at-once`). A model takes its `--minutes`, a minute more at most for the
 last verdicts on its parts, half a minute or so as it is, then `--compile-minutes`. What was measured is kept after each step, and the same command
 goes on: parts that were found and forms that were measured to the end stay.
 """
