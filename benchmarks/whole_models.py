@@ -127,7 +127,7 @@ def run(
     folder: Folder,
     device: Device = "cuda",
     only: Annotated[str, typer.Option(help="Names, separated by commas, those first that are to begin first.")] = "",
-    at_once: Annotated[int, typer.Option(min=1, help="Models that are searched side by side.")] = 3,
+    at_once: Annotated[int, typer.Option(min=1, help="Models that are searched side by side.")] = 1,
     small: Annotated[bool, typer.Option("--small", help="Tiny ones, to try the script.")] = False,
     baselines: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BASELINES),
     minutes: Annotated[float, typer.Option(min=0.1, help="Of each model's search.")] = 5.0,

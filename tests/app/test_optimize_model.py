@@ -173,10 +173,10 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("bottega.app.optimize_parts.search", slow)
     calls = [CapturedCall(f"k{n}", f"Part{n}", "", 1, task="k.py", count=1, seconds=0.5) for n in range(4)]
     (tmp_path / "k.py").write_text(MODULE)
-    settings = OptimizeSettings(minutes=0.001, modules=3)
+    settings = OptimizeSettings(minutes=0.001, modules=2)
     found = list(search_costliest(calls, tmp_path, settings, lambda text: None))
     assert [each.error.partition(" (")[0] for each in found] == ["too slow", "not searched", "not searched", "not searched"]
-    assert "minutes=4 would take it in" in found[1].text and "modules=6 would" in found[3].text
+    assert "minutes=4 would take it in" in found[1].text and "modules=5 would" in found[3].text
 
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
@@ -184,14 +184,19 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("bottega.app.optimize_parts.search", interrupted)
     found = list(search_costliest(calls, tmp_path, OptimizeSettings(), lambda text: None))
     assert "interrupted" in found[0].text and all("not searched" in each.text for each in found[1:])
+    assert all("--resume goes on with it" in each.text and "minutes=" not in each.text for each in found[1:])
 
 
-def test_a_part_without_a_draft_is_not_one_of_those_to_work_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_cannot_be_judged_or_has_no_draft_is_not_one_of_those_to_work_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     searched: list[tuple[str, float, Any]] = []
 
     def no_draft(subject: Any, folder: Path, settings: OptimizeSettings, final_seconds: float | None = None) -> Any:
         searched.append((subject.title, settings.minutes or 0.0, final_seconds))
-        attempts = 0 if subject.title in ("Part0", "Part2") else 3
+        if subject.title == "Part0":
+            raise TaskError("returns what cannot be compared")
+        attempts = 0 if subject.title == "Part2" else 3
         return SimpleNamespace(
             result=SimpleNamespace(attempts=attempts, claim={}, outcome="none", missed="", ended="refused"), interrupted=False
         )

@@ -95,6 +95,7 @@ def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> No
     torch.testing.assert_close(fast(x), model(x))
     assert fast.module.calls == 1 and fast.module.weight is model.weight
     assert pickle.loads(pickle.dumps(fast.module)).calls == 1
+    assert fast.result.command == "", "a script's arguments are no command of ours"
     assert fast.report.startswith("#") and (fast.save(tmp_path / "kept") / "optimized.py").is_file()
 
 
@@ -110,6 +111,8 @@ def test_one_part_of_a_model_is_put_in_its_place(trusting: None, tmp_path: Path)
     assert fast.module.calls == 1
     with pytest.raises(UsageError, match="no_such"):
         bottega.optimize(model, x, submodule="no_such", **options)
+    with pytest.raises(UsageError, match=r"example_inputs: no tensor .* Sequential is called with"):
+        bottega.optimize(model, **options)
     with pytest.raises(UsageError, match="drifts"):
         bottega.optimize(model, x, drifts=1)
 

@@ -36,11 +36,11 @@ with torch.no_grad():
 """
 
 
-def finished(folder: Path, outcome: str = "faster") -> Path:
+def finished(folder: Path, outcome: str = "faster", function: str | None = None) -> Path:
     folder.mkdir()
     claim = {"eager": Interval(point=2.0, low=1.9, high=2.1)} if outcome == "faster" else {}
     result = Result(
-        outcome=outcome, module=Module(name="model"), task_id="0123456789abcdef", device="cpu", language="cpp", precision="fp32",
+        outcome=outcome, module=Module(name="model", function=function), task_id="0123456789abcdef", device="cpu", language="cpp", precision="fp32",
         baselines=["eager"], claim=claim, fingerprint={"cpu": "a test"},
     )  # fmt: skip
     (folder / FILE).write_text(result.sealed().text())
@@ -61,6 +61,8 @@ def test_the_layout_and_the_card(tmp_path: Path) -> None:
         write_kernel_hub(tmp_path / "run", out)
     with pytest.raises(UsageError, match="no kernel was found"):
         write_kernel_hub(finished(tmp_path / "none", "none"), tmp_path / "other")
+    with pytest.raises(UsageError, match=r"focal_loss is a function; share optimized\.py"):
+        write_kernel_hub(finished(tmp_path / "function", function="focal_loss"), tmp_path / "other")
 
 
 def test_the_kernels_package_loads_it_and_puts_it_in(tmp_path: Path) -> None:

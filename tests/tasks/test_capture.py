@@ -146,11 +146,22 @@ class Keeping(nn.Module):
         return x + 1
 
 
+class Cache: ...
+
+
+class Caching(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"y": x + 1, "past": [Cache()]}
+
+
 @torch.no_grad()
 def test_the_table_says_why_a_call_is_no_task(tmp_path: Path) -> None:
     with bottega.capture(tmp_path) as calls:
         Keeping()(torch.ones(3), Path())
-    assert "  [an argument of type PosixPath" in calls.report
+        Caching()(torch.ones(4))
+    assert "  [no task: an argument of type PosixPath" in calls.report
+    assert "  [no task: a result with a Cache in it]" in calls.report
+    assert not any(call.task for call in calls), "a search would only find out again"
 
 
 @torch.no_grad()
@@ -186,7 +197,7 @@ def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path
         ("GELU", "float32[4, 8]"): 2, ("GELU", "float32[2, 8]"): 1,
     }  # fmt: skip
     linear = next(call for call in calls if call.name == "Linear")
-    assert linear.light_seconds == 0 and "Linear" in calls.report
+    assert linear.light_seconds == 0 and "Linear" in calls.report and "light: outside of products" in calls.report
     read = read_capture(tmp_path / "capture")
     assert {(call.name, call.shapes): call.count for call in read} == counted
     assert all((tmp_path / "capture" / call.task).is_file() for call in read)

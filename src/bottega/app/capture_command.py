@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -73,7 +74,10 @@ def capture_command(
 
     with contextlib.suppress(UsageError):
         calls = read_capture(out)
-        say(f"{report(calls)}\n{len(calls)} kinds of calls in {out}; go on with: bottega optimize {out}", err=True)
+        say(
+            f"{report(calls)}\n{len(calls)} kinds of calls in {out}; go on with: bottega optimize {shlex.quote(str(out))}",
+            err=True,
+        )
         raise typer.Exit(code if code >= 0 else 128 - code)
     say(f"bottega: no module was called in {words[0]}, or torch was not imported", err=True)
     raise typer.Exit(code or 1 if code >= 0 else 128 - code)

@@ -14,7 +14,7 @@ from bottega.app.terminal import say as say_line
 from bottega.core.errors import BottegaError
 from bottega.episodes.delivery.result import FILE as RESULT
 from bottega.episodes.delivery.result import Result, read_result
-from bottega.tasks.capture_calls import CapturedCall, read_capture
+from bottega.tasks.capture_calls import CapturedCall, read_capture, shortened
 from bottega.tasks.module import ModuleTask, Wanted, open_module
 
 LARGEST_PARTS = 120
@@ -100,8 +100,8 @@ def search_costliest(
     root: str = "",
     source: Path | None = None,
 ) -> Iterator[Searched]:
-    """A search for each kind of call that is worth one; one that the compiler has no draft for is not counted. It ends when `minutes` are over, or
-    at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so is the root: it is
+    """A search for each kind of call that is worth one; one that cannot be judged, or that the compiler has no draft for, is not counted. It ends
+    when `minutes` are over, or at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so is the root: it is
     measured, not searched. What there is no time for comes last, with what would be enough."""
     total = max((call.seconds for call in calls), default=0.0)
     found = set[str]()
@@ -115,7 +115,7 @@ def search_costliest(
         if call.task and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
         and not _is_stack(call, calls) and call.key not in found and not _inside(call, found, calls)
     ]  # fmt: skip
-    time_there_is, tried, first = SharedMinutes(settings.minutes), len(found), True
+    time_there_is, tried, first, interrupted = SharedMinutes(settings.minutes), len(found), True, False
     while worth and tried < settings.modules:
         seconds = time_there_is.share(min(len(worth), settings.modules - tried), first)
         if seconds is None:
@@ -126,23 +126,26 @@ def search_costliest(
         say(f"{_shown(call)}: {call.count} calls, {_share(call, total)}")
         begun = time_there_is.clock()
         searched = _searched(call, folder, settings, None if math.isinf(seconds) else seconds, source or folder)
-        if searched.result is not None and not searched.result.attempts:
+        if searched.result is None or not searched.result.attempts:  # which tells nothing of what a search needs
             tried -= 1
-        elif searched.result is not None:  # an error tells nothing of what a search needs
+        else:
             time_there_is.spent(time_there_is.clock() - begun, seconds)
         say(searched.text)
         if searched.result is not None and searched.result.outcome == "faster":
             found.add(call.key)
             worth = [other for other in worth if not _inside(other, found, calls)]
         yield searched
-        if searched.interrupted:
+        if interrupted := searched.interrupted:
             break
     in_time = worth[: max(0, settings.modules - tried)]
     for call in worth:
-        more = (
-            f"minutes={time_there_is.wanted(len(in_time))}" if call in in_time else f"modules={settings.modules + len(worth)}"
-        )
-        left_out = Searched(call, None, _place(folder, call), f"not searched ({_share(call, total)}); {more} would take it in")
+        if call not in in_time:
+            more = f"modules={settings.modules + len(worth)} would take it in"
+        elif interrupted:
+            more = "--resume goes on with it"
+        else:
+            more = f"minutes={time_there_is.wanted(len(in_time))} would take it in"
+        left_out = Searched(call, None, _place(folder, call), f"not searched ({_share(call, total)}); {more}")
         say(left_out.text)
         yield left_out
 
@@ -188,7 +191,7 @@ def _place(folder: Path, call: CapturedCall) -> Path:
 
 
 def _shown(call: CapturedCall) -> str:
-    return f"{call.name}({call.shapes:.60})"
+    return f"{call.name}({shortened(call.shapes)})"
 
 
 def _share(call: CapturedCall, total: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from bottega.app.open_model import call_of_part
 from bottega.app.optimize_model import OptimizedModel, optimize_model
@@ -66,6 +67,8 @@ def optimize(
     if chosen.dtype is not None:
         raise UsageError("dtype: a module that is at hand has its own data type; cast it and its inputs first")
     given = read_arguments([example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, model.forward)
+    if not any(isinstance(each, torch.Tensor) for each in tree_leaves(tuple(given))):
+        raise UsageError(f"example_inputs: no tensor is in them; give what {type(model).__name__} is called with")
     if not submodule and (chosen.whole if chosen.whole is not None else is_whole(model)):
         return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)

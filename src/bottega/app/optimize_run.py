@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from bottega.app.display import Display, display_for
 from bottega.app.interrupts import hearing_signals
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.settings.optimize import OptimizeSettings
+from bottega.app.terminal import command_line
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import ScriptedChat
@@ -110,7 +110,7 @@ def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequ
         prompts=settings.prompts,
         library=str(_library_folder(settings.library)) if skills else "",
         workers=settings.workers,
-        command=shlex.join(["bottega", *sys.argv[1:]]),
+        command=command_line(),
     )
 
 

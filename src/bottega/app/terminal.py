@@ -7,8 +7,10 @@ Names of tasks, parameters, kernels and cards, notes and diagnoses come from str
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -33,6 +35,13 @@ class Terminal(Console):
 def say(text: str, err: bool = False, nl: bool = True) -> None:
     """A line on standard output, or on standard error."""
     typer.echo(printable(text), err=err, nl=nl)
+
+
+def command_line() -> str:
+    """What was typed; nothing where `bottega` is called from another program, whose arguments are no business of a report."""
+    program = Path(sys.argv[0])
+    own = program.name == "bottega" or program.parts[-2:] == ("bottega", "__main__.py")
+    return shlex.join(["bottega", *sys.argv[1:]]) if own else ""
 
 
 def write_source(text: str) -> None:

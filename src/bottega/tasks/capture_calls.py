@@ -16,8 +16,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -222,7 +222,7 @@ class Capture:
         if output is None or isinstance(module, CONTAINERS) or not _has_tensor((arguments, options)):
             return
         with self._lock:
-            key = call.key = self._key(module, arguments, options)
+            key = call.key = self._key(module, arguments, options, output)
             found = self.calls[key]
             heavy = _is_heavy(module)
             found.count += 1
@@ -249,7 +249,7 @@ class Capture:
         for above in stack:  # what is written here, or waited for, is no time of theirs
             above.begun += time.perf_counter() - ended
 
-    def _key(self, module: nn.Module, arguments: Any, options: Any) -> str:
+    def _key(self, module: nn.Module, arguments: Any, options: Any, output: Any) -> str:
         signature = self._signatures.get(id(module))
         if signature is None:
             own = [f"{name}:{tuple(value.shape)}:{value.dtype}" for name, value in module.state_dict(keep_vars=True).items()]
@@ -278,6 +278,8 @@ class Capture:
         begun = time.perf_counter()
         path = self.folder / "tasks" / f"{key}.py"
         try:
+            if foreign := _foreign(output):
+                raise TaskError(f"a result with a {foreign} in it")
             if not (self.resume and path.exists()):
                 task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
                 write_atomic(path, encoded(task.source))
@@ -354,9 +356,15 @@ def report(calls: Any, most: int = 20) -> str:
     ranked = costliest(calls)
     lines = [f"{'class':28} {'calls':>7} {'total ms':>10} {'light ms':>10}  arguments"]
     for call in ranked[:most]:
-        row = f"{call.name:28.28} {call.count:7} {call.seconds * 1e3:10.2f} {call.light_seconds * 1e3:10.2f}  {call.shapes:.60}"
-        lines.append(row + ("" if call.task else f"  [{call.reason.rpartition(WRITTEN_DOWN)[2]:.60}]"))
-    return "\n".join([*lines, f"… and {len(ranked) - most} more"] if len(ranked) > most else lines)
+        row = f"{call.name:28.28} {call.count:7} {call.seconds * 1e3:10.2f} {call.light_seconds * 1e3:10.2f}  "
+        row += shortened(call.shapes)
+        lines.append(row + ("" if call.task else f"  [no task: {shortened(call.reason.rpartition(WRITTEN_DOWN)[2])}]"))
+    more = [f"… and {len(ranked) - most} more"] if len(ranked) > most else []
+    return "\n".join([*lines, *more, "light: outside of products, convolutions and lookups of the vendor's library"])
+
+
+def shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None, resume: bool = False) -> Capture:
@@ -387,6 +395,16 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_shown(item)}" for key, item in value.items()) + "}"
     return repr(value) if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
+
+
+def _foreign(value: Any) -> str:
+    """The type of what no judge could compare, such as a cache."""
+    if isinstance(value, Mapping):
+        return next(filter(None, map(_foreign, value.values())), "")
+    if isinstance(value, list | tuple):
+        return next(filter(None, map(_foreign, value)), "")
+    known = value is None or isinstance(value, torch.Tensor | bool | int | float | complex | str | torch.dtype | torch.device)
+    return "" if known or is_dataclass(value) else type(value).__name__
 
 
 def _has_tensor(value: Any) -> bool:

@@ -107,6 +107,10 @@ def write_kernel_hub(folder: Path, out: Path, repo: str = "") -> Path:
         raise UsageError(f"{folder}: no kernel was found there that could be exported")
     if result.refused:
         raise UsageError(f"{folder}: its kernel cannot use the original's parameters: {result.refused}")
+    if result.module.function is not None:
+        raise UsageError(
+            f"{folder}: a layer of the Kernel Hub stands for a class, and {result.module.function} is a function; share {OPTIMIZED}"
+        )
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"{out}: is not empty; name another folder")
     source = read_source(folder / OPTIMIZED)

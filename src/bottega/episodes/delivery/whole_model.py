@@ -27,8 +27,6 @@ class Part:
     entry: str = "load"
     ignore: tuple[str, ...] = ()
     """Attributes that may differ from the module's that it was made for."""
-    claim: dict[str, float] = field(default_factory=dict)
-    """The low end of its speedup alone, by baseline."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Part:
@@ -168,8 +166,10 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str]) -> str:
         lines += [" ".join([sure, *slower]), ""]
     elif whole.against(EAGER):
         lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
-    else:
+    elif any(each.parts for each in whole.forms):
         lines += ["No part that was found helps the whole model: it is handed over as it was.", ""]
+    else:
+        lines += ["No part of it was made surely faster: it is handed over as it was.", ""]
     lines += [
         f"| with faster parts | {' | '.join(f'over {name}' for name in names)} | ms |",
         f"|---|{'---|' * len(names)}---:|",
