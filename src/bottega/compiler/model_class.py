@@ -49,7 +49,7 @@ def _without_hiding(task: Task, tree: ast.Module, model: ast.ClassDef) -> Task:
     inside = set(ast.walk(forward))
     beside = [node for node in ast.walk(tree) if node not in inside]
     spoken = {node.value for node in beside if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    spoken |= {node.arg for node in beside if isinstance(node, ast.keyword)}
+    spoken |= {node.arg for node in beside if isinstance(node, ast.keyword) and node.arg}
     hiding = {each.arg for each in (*forward.args.posonlyargs, *forward.args.args)} & HIDING - spoken
     for node in inside if hiding else ():
         if isinstance(node, ast.arg) and node.arg in hiding:
