@@ -5,7 +5,7 @@ and the search of their knobs do.
     PYTHONPATH=src python3 benchmarks/whole_models.py run FOLDER --device cuda
     PYTHONPATH=src python3 benchmarks/whole_models.py report FOLDER
 
-Models are searched side by side (`--at-once`); whoever times holds the device's lock. A model takes its `--minutes`, a minute more at most for the
+Models are searched one after the other, or some beside each other (`--at-once`). A model takes its `--minutes`, a minute more at most for the
 last verdicts on its parts, half a minute or so as it is, then `--compile-minutes`. What was measured is kept after each step, and the same command
 goes on: parts that were found and forms that were measured to the end stay.
 """
@@ -127,7 +127,7 @@ def run(
     folder: Folder,
     device: Device = "cuda",
     only: Annotated[str, typer.Option(help="Names, separated by commas, those first that are to begin first.")] = "",
-    at_once: Annotated[int, typer.Option(min=1, help="Models that are searched side by side.")] = 3,
+    at_once: Annotated[int, typer.Option(min=1, help="Models that are searched side by side.")] = 1,
     small: Annotated[bool, typer.Option("--small", help="Tiny ones, to try the script.")] = False,
     baselines: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BASELINES),
     minutes: Annotated[float, typer.Option(min=0.1, help="Of each model's search.")] = 5.0,

@@ -201,6 +201,8 @@ HALVES = [
            ", ".join(f"torch.randn({size}, dtype=torch.{kind})" for size in ("3, 12", "3, 12", "2, 21")),
            f"self.g, self.b, self.h = (nn.Parameter(torch.randn(size, dtype=torch.{kind})) for size in (12, 12, 21))", arguments="x, y, z")
       for kind in ("bfloat16", "float16")),
+    task("even_constants_bf16", "r = y.expand(3, 12)\nreturn r.sum(-1) + x.amax(-1), (x.sum(-1, keepdim=True) + 3).expand(3, 12).sum(-1)",
+         f"torch.randn(3, 12{H}), torch.randn(3, 1{H})", arguments="x, y"),
     task("rotated_pair_bf16", "return tuple(y * c + torch.cat((-y[..., 4:], y[..., :4]), -1) * s for y in (q, k))",
          f"torch.randn(2, 5, 4, 8{H}).transpose(1, 2), torch.randn(2, 2, 5, 8{H}), torch.randn(5, 8{H}), torch.randn(5, 8{H})",
          arguments="q, k, c, s"),

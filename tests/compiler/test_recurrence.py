@@ -152,6 +152,19 @@ def test_a_replayed_graph_hands_out_copies_of_what_is_in_tuples() -> None:
     assert f"return {wanted}\n" in text
 
 
+def test_a_replayed_graph_keeps_its_results_apart_from_its_inputs_and_numbers_as_they_are() -> None:
+    source = module("{'a': (self.r(x + out)[0] * 2, -1, float('inf')), 'out': out}", "torch.randn(5, 3, 6), torch.randn(5, 3, 6)", "x, out",
+                    "self.r = nn.LSTM(6, 9)")  # fmt: skip
+    steps = DraftCompiler().build(Task(source, "module"), "triton").steps
+    (text,) = [step.candidate.source for step in steps if step.technique == "graph_replay"]
+    kept = "self.captured_results"
+    assert f"return {{'a': ({kept}['a'][0].clone(), -1, float('inf')), 'out': {kept}['out'].clone()}}\n" in text
+    source = source.replace("self.r", "self.graph")
+    assert all(
+        "CUDAGraph" not in step.candidate.source for step in DraftCompiler().build(Task(source, "module"), "triton").steps
+    )
+
+
 def test_other_threads_notice_nothing_while_a_sequence_is_not_walked() -> None:
     """Their layers may be real: one step each would be wrong values."""
     layer, x = torch.nn.GRU(4, 4), torch.randn(5, 2, 4)

@@ -57,6 +57,7 @@ QUICK_HALVES = (
         "response_norm_bfloat16",
         "query_and_key_bfloat16",
         "even_rows_bfloat16",
+        "even_constants_bf16",
     ),
     *("unbatched_bias_bf16", "other_biases_bf16", "self_attention_bf16"),
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
+import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from episodes.test_end_to_end import made_process
+from torch._inductor.runtime import benchmarking
 from waiting import until
 
-from bottega.episodes.delivery.device_turn import TRIALS, AskedTurn, OwnTurn, time_trials_alone
+from bottega.episodes.delivery.device_turn import AskedTurn, OwnTurn, time_trials_alone
+from bottega.episodes.delivery.form_process import REST
 from bottega.judge.device_lock import Lease, open_lease
 
 
@@ -18,10 +21,10 @@ def test_a_form_is_not_timed_while_another_shares_the_device(tmp_path: Path) -> 
     with closing(Lease(open_lease("cpu"))) as other, closing(process):
         with other.shared():
             process.start()
-            assert not process.choose([], [], [], 0.0, lambda text: None).times_ms
+            assert not process.choose([], [], 0.0, lambda text: None).times_ms
             until(lambda: process._wants_alone.is_set() and other.wanted())
             assert not any("result" in (line or {}) for line in process._lines.queue)
-        found = process.choose([], [], [], 60, lambda text: None)
+        found = process.choose([], [], 60, lambda text: None)
         assert found.times_ms and not found.missing
         until(lambda: not process._wants_alone.is_set())
 
@@ -34,18 +37,26 @@ def test_the_device_is_asked_for_once_and_shared_again() -> None:
     assert asked == [True, False]
 
 
-def test_trials_of_the_compiler_are_made_alone() -> None:
-    places = [(getattr(importlib.import_module(module), owner), name) for module, owner, name in TRIALS]
-    kept = [owner.__dict__[name] for owner, name in places]
+def test_trials_of_the_compiler_are_made_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    try:
-        time_trials_alone(AskedTurn(asked.append))
-        (selector,) = (owner for owner, name in places if name == "benchmark_choices")
-        assert selector.benchmark_choices([], []) == {} and asked == [True, False]
-        assert all(owner.__dict__[name] is not found for (owner, name), found in zip(places, kept))
-    finally:
-        for (owner, name), found in zip(places, kept):
-            setattr(owner, name, found)
+    monkeypatch.setattr(benchmarking.benchmarker, "benchmark_gpu", lambda run, **options: run(), raising=False)
+    time_trials_alone(AskedTurn(asked.append))
+    assert benchmarking.benchmarker.benchmark(lambda: len(asked), device="cuda") == 1 and asked == [True, False]
+
+
+def test_beside_a_search_a_form_has_the_device_alone_seldom(tmp_path: Path) -> None:
+    process = made_process(tmp_path)
+    with closing(process), closing(Lease(open_lease("cpu"))) as other:
+        process.start()
+        turns = list[float]()
+        for _ in range(2):
+            process._wants_alone.set()
+            until(other.wanted)
+            turns.append(time.monotonic())
+            time.sleep(0.1)
+            process._wants_alone.clear()
+            until(lambda: not other.wanted())
+        assert turns[1] - turns[0] > 0.1 * REST
 
 
 def test_a_turn_of_ones_own_is_the_devices_lock() -> None:

@@ -68,16 +68,16 @@ def made_up(
     }
 
 
-def part(folder: Path, place: str, gain: float, change: str = "", claim: float = 2.0) -> Part:
+def part(folder: Path, place: str, gain: float, change: str = "") -> Part:
     (folder / place).mkdir()
     (folder / place / "optimized.py").write_text(FILE.format(gain=gain, change=change))
     places = ("three", "again") if place == "three" else (place,)
-    return Part(place, places, place, claim={"compile": claim})
+    return Part(place, places, place)
 
 
-def chosen(tmp_path: Path, parts: list[Part], **first: Any) -> FormResult:
+def chosen(tmp_path: Path, parts: list[Part], **plain: Any) -> FormResult:
     found = EndToEnd(Net(), Arguments((torch.randn(4, 8),), {}), tmp_path, say=lambda text: None)
-    *_, last = found.choose(parts, **first)
+    *_, last = found.choose(parts, **plain)
     return last
 
 
@@ -88,7 +88,7 @@ def test_a_part_stays_where_the_whole_is_faster_with_it_and_as_right(tmp_path: P
     assert {each.part.label: each.kept for each in found.parts} == {"one": True, "two": False, "three": False}
     assert "does not help" in found.parts[1].reason and "its answers are off by 0.0" in found.parts[2].reason
     assert found.speedups["eager"].point == 2.0 and found.error == 0 and found.exact_in == "fp64"
-    together = chosen(tmp_path, parts[:2], first=parts[:2])  # surely faster, and faster still without one of them
+    together = chosen(tmp_path, parts[:2], plain=parts[:2])  # surely faster, and faster still without one of them
     assert {each.part.label: each.kept for each in together.parts} == {"one": True, "two": False}
     assert together.parts[0].speedup is not None and together.parts[0].speedup.point == 3.0  # 1.5 with it, 0.5 without
 
@@ -119,9 +119,9 @@ def test_a_form_is_measured_in_a_process_of_its_own_until_its_time_is_over(tmp_p
     try:
         for process in processes:
             process.start()
-        late = processes[1].choose([missing], [], [], 0.0, said.append)
+        late = processes[1].choose([missing], [], 0.0, said.append)
         assert "not measured: compiling the model was not over in time" in late.missing and not said
-        found = processes[0].choose([missing], [], [], None, said.append)
+        found = processes[0].choose([missing], [], None, said.append)
         assert not found.missing and found.exact_in == "fp64" and "is compiled" in said[0]
         assert found.parts[0].part == missing and "FileNotFoundError" in found.parts[0].reason
     finally:
@@ -171,7 +171,7 @@ def test_a_process_that_ended_is_told_of_and_leaves_nothing(tmp_path: Path) -> N
     scratch = Path(process._scratch.path)
     os.kill(process._process.pid, signal.SIGKILL)  # as the kernel does where memory ends
     os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
-    assert "not measured: its process ended" in process.choose([], [], [], None, print).missing
+    assert "not measured: its process ended" in process.choose([], [], None, print).missing
     process.close()
     assert not scratch.exists()
 

@@ -34,8 +34,6 @@ from bottega.judge.loading import autocast
 from bottega.tasks.capture_calls import Capture, capture, shapes_of
 
 CALLS = 3
-PARTS_BASELINE = {"autotune": "compile", "best": "compile"}
-"""What a part is held against in place of what takes minutes to compile for each: the whole is held against it."""
 MEMORY_OF_FORM = 4
 """Times a model's weights: with what it computes, and an exact copy."""
 NO_CACHE = "It was called without a cache: call it with `use_cache=False`, or the layers of the original run."
@@ -124,9 +122,7 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
             if process.form not in earlier and _fit_beside(model, len(processes)):
                 say(f"compiling {type(model).__name__} beside the search, {form_text(process.form)}")
                 process.start()
-        of_parts = settings.model_copy(
-            update={"baseline": ",".join(dict.fromkeys(PARTS_BASELINE.get(name, name) for name in baselines))}
-        )
+        of_parts = settings.model_copy(update={"baseline": EAGER})  # end to end they are held against the others
         searched = list(search_costliest(list(calls), folder, of_parts, say, root))
         parts = _parts(model, inputs, calls, searched, folder)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster {'part' if len(parts) == 1 else 'parts'}")
@@ -249,17 +245,13 @@ def _results(
         if not parts:
             yield FormResult(form, missing="not measured: there is no faster part to put in")
             continue
-        nearest = PARTS_BASELINE.get(form, form)
-        likely = [
-            part for part in parts if part.claim.get(nearest, 0.0) > 1
-        ]  # alone, they surely beat what this form is to beat
         if not processes:  # the model has something that no other process can be told of
-            yield _last(form, replace(as_it_is, form=form).choose(parts, likely, plain.kept))
+            yield _last(form, replace(as_it_is, form=form).choose(parts, plain.kept))
             continue
         process = processes[number]
         process.start()
         share = None if minutes is None else (over - time.monotonic()) / (len(forms) - number)
-        yield process.choose(parts, likely, plain.kept, share, as_it_is.say, keep)
+        yield process.choose(parts, plain.kept, share, as_it_is.say, keep)
         process.close()
 
 
@@ -284,8 +276,7 @@ def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[S
             modules = list(calls.modules[each.call.key].values())
             same, ignore = alike(modules, call_of_part(model, names[id(modules[0])][0], inputs))
             places = tuple(name for module in same for name in names[id(module)])
-            claim = {name: claim.low for name, claim in each.result.claim.items()}
-            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, ignore, claim))
+            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, ignore))
     return found
 
 

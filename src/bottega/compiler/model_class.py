@@ -18,6 +18,8 @@ from bottega.core.task import Task, parsed
 
 MODEL = "Model"
 SIGNATURE = "inspect.signature"
+HIDING = frozenset(("torch", "triton", "library", "max", "min", "float", "range"))
+"""Names that a candidate's forward uses, and that an argument of `forward` would hide."""
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -26,7 +28,7 @@ def with_model_class(task: Task) -> Task:
     tree = parsed(task.source, task.label)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     if MODEL in classes and _has_forward(classes[MODEL]):
-        return task
+        return _without_hiding(task, tree, classes[MODEL])
     alias = next((node for node in tree.body if _named(node) is not None), None)
     name = _named(alias) if alias is not None else MODEL
     if name in classes and name != MODEL and _has_forward(classes[name]):
@@ -39,6 +41,22 @@ def with_model_class(task: Task) -> Task:
     elif MODEL in classes:  # its forward is a base class's
         tree = _Renamed(MODEL, name := "_ModelBase").visit(tree)
     return replace(task, source=f"{ast.unparse(tree)}\n\n\n{_derived(task, str(name))}\n")
+
+
+def _without_hiding(task: Task, tree: ast.Module, model: ast.ClassDef) -> Task:
+    """With other names for such arguments of `forward`, unless inputs may be given by name."""
+    forward = next(node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward")
+    inside = set(ast.walk(forward))
+    beside = [node for node in ast.walk(tree) if node not in inside]
+    spoken = {node.value for node in beside if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    spoken |= {node.arg for node in beside if isinstance(node, ast.keyword) and node.arg}
+    hiding = {each.arg for each in (*forward.args.posonlyargs, *forward.args.args)} & HIDING - spoken
+    for node in inside if hiding else ():
+        if isinstance(node, ast.arg) and node.arg in hiding:
+            node.arg += "_"
+        if isinstance(node, ast.Name) and node.id in hiding:
+            node.id += "_"
+    return replace(task, source=ast.unparse(tree)) if hiding else task
 
 
 def _named(node: ast.stmt) -> str | None:

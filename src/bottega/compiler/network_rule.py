@@ -19,6 +19,9 @@ HOLD_LAYERS = ("multi_head_attention_forward(",)
 FEWEST_LAYERS = 2
 """With weights of their own: others cannot be exchanged."""
 HEAVY = ("conv", "linear(", "matmul(", "mm(", "bmm(", "einsum(")
+_CAPTURES = re.compile(
+    r"\bself\.(?:run|capture|graph|static_\w+)\b|\bdef (?:run|capture)\(|['\"](?:run|capture|graph|static_\w+)['\"]"
+)
 _OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]{1,200}\.weight\b")
 
 
@@ -36,11 +39,22 @@ def has_replaceable_layers(graph: CallGraph | None) -> bool:
     return bool(calls) and is_network(calls) and sum(bool(_OWN_WEIGHTS.match(call)) for call in calls) >= FEWEST_LAYERS
 
 
+def has_names_of_capture(text: str) -> bool:
+    """Whether a module has parts or methods of its own under names that a captured one gives its graph and its methods."""
+    return _CAPTURES.search(text) is not None
+
+
+def result_of(inputs: Sequence[str]) -> str:
+    """The attribute that keeps a captured graph's results, also where an input has the usual name."""
+    return "self.static_out" if "out" not in inputs else "self.captured_results"
+
+
 def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, list[str]]:
     """The method that captures the method `name`, and the lines of a `forward` that replays it; `returns` is tensor, tuple or list."""
     names = ", ".join(inputs)
     held = ", ".join(f"self.static_{each}" for each in inputs)
     clones = ", ".join(f"{each}.clone()" for each in inputs)
+    kept = result_of(inputs)
     capture = f"""def capture(self, {names}):
     {held} = {clones}
     side = torch.cuda.Stream()
@@ -50,9 +64,9 @@ def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, 
     torch.cuda.current_stream().wait_stream(side)
     self.graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(self.graph):
-        self.static_out = self.{name}({held})"""
+        {kept} = self.{name}({held})"""
     lines = ["if self.graph is None:", f"    self.capture({names})"]
     lines += [f"self.static_{each}.copy_({each})" for each in inputs]
     lines += ["self.graph.replay()"]
-    copies = {"tensor": "self.static_out.clone()", "list": "[out.clone() for out in self.static_out]"}
-    return capture, [*lines, f"return {copies.get(returns, 'tuple(out.clone() for out in self.static_out)')}"]
+    copies = {"tensor": f"{kept}.clone()", "list": f"[out.clone() for out in {kept}]"}
+    return capture, [*lines, f"return {copies.get(returns, f'tuple(out.clone() for out in {kept})')}"]

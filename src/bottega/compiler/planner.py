@@ -7,6 +7,7 @@ to write. What a pass cannot be applied to stays as it is.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from bottega.compiler import fusion
@@ -214,4 +215,6 @@ def _text(value: Any) -> str:
             f"{key!r}: ({_text(item)})" if isinstance(item, tuple) else f"{key!r}: {_text(item)}" for key, item in value.items()
         )
         return "{" + ", ".join(items) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
     return repr(value)

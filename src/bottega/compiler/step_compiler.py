@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -177,6 +178,7 @@ def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
             continue
         piece = next((piece for piece in WORDS if piece in node.operator), "")
         word = RESULT if node.name == last else WORDS[piece] if piece else node.operator.strip("_")
+        word = f"bitwise_{word}" if keyword.iskeyword(word) else word  # `and` and `or`
         number = 2
         fresh = word
         while fresh in taken:

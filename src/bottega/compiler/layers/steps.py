@@ -6,6 +6,7 @@ and a few lines that name the kinds of layers.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Sequence
 
 from bottega.compiler.build_step import BuildStep, Refusal
@@ -15,6 +16,7 @@ from bottega.compiler.layers.observe import LayerCall, Observed, has_kernel, obs
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
+from bottega.compiler.network_rule import has_names_of_capture
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.languages import library_language
@@ -47,7 +49,8 @@ class _Steps:
 
     @property
     def capturable(self) -> bool:
-        return not self.observed.obstacle and self.observed.launches >= FEWEST_LAUNCHES
+        named = has_names_of_capture(ast.unparse(self.network.model))
+        return not self.observed.obstacle and not named and self.observed.launches >= FEWEST_LAUNCHES
 
     def all(self) -> list[BuildStep]:
         steps: list[BuildStep] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 from collections.abc import Callable, Iterator
@@ -59,27 +60,12 @@ class AskedTurn:
                     self._ask(False)
 
 
-TRIALS = (
-    ("torch._inductor.runtime.triton_heuristics", "CachingAutotuner", "benchmark_all_configs"),
-    ("torch._inductor.select_algorithm", "AlgorithmSelectorCache", "benchmark_choices"),
-    ("torch._inductor.runtime.benchmarking", "InductorBenchmarker", "benchmark_gpu"),
-)
-"""Where torch's compiler tries kernels: the settings of one, the kernels of one product, and what it tries one by one."""
-
-
 def time_trials_alone(turn: DeviceTurn) -> None:
-    """torch's compiler, in this process, has the device alone while it tries kernels: others beside it would choose the wrong one. Where a version
-    of torch has other names for that, its trials only share the device."""
-    for module, owner_name, name in TRIALS:
-        try:
-            owner = getattr(importlib.import_module(module), owner_name)
-        except (ImportError, AttributeError):
-            continue
-        found = owner.__dict__.get(name)
-        if isinstance(found, classmethod | staticmethod):
-            setattr(owner, name, type(found)(_alone(found.__func__, turn)))
-        elif callable(found):
-            setattr(owner, name, _alone(found, turn))
+    """torch's compiler, in this process, has the device alone while it times a kernel, since others beside it would have it choose the wrong one; not
+    while it builds the next. Where a version of torch times elsewhere, its trials only share the device."""
+    with contextlib.suppress(ImportError, AttributeError):
+        benchmarker: Any = importlib.import_module("torch._inductor.runtime.benchmarking").benchmarker
+        benchmarker.benchmark_gpu = _alone(benchmarker.benchmark_gpu, turn)
 
 
 def _alone(run: Callable[..., Any], turn: DeviceTurn) -> Callable[..., Any]:

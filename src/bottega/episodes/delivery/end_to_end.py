@@ -64,9 +64,9 @@ class EndToEnd:
         with torch.no_grad(), autocast("cuda" if _on_gpu(model) else "cpu", self.precision):
             return model(*positional, **keywords)
 
-    def choose(self, parts: Sequence[Part], first: Sequence[Part] = (), plain: Sequence[Part] = ()) -> Iterator[FormResult]:
-        """What is known after each step; the last is the result. `first`: parts that are tried together, before each is put in or left out by
-        itself. `plain`: those that help the model as it is: not compiled, it is held against this form's rival too."""
+    def choose(self, parts: Sequence[Part], plain: Sequence[Part] = ()) -> Iterator[FormResult]:
+        """What is known after each step; the last is the result. `plain`: those that help the model as it is. They are tried together, before each
+        is put in or left out by itself, and not compiled the model with them is held against this form's rival too."""
         with self._turn.shared():
             answers = AnswerDistance(self.model, self.inputs, self.call, self.precision)
         alone = self.with_parts(plain) if plain and self.form != EAGER else None
@@ -74,7 +74,7 @@ class EndToEnd:
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
         known = self._measured(None, alone, answers)
         yield replace(known, parts=tuple(told_of.values()))
-        for step in [list(first)] * (len(first) > 1) + [[part] for part in parts]:
+        for step in [list(plain)] * (len(plain) > 1) + [[part] for part in parts]:
             leaves = step[0] in chosen
             trying = [part for part in parts if (part in step) != (part in chosen)]
             try:

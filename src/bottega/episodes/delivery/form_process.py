@@ -34,6 +34,8 @@ from bottega.sandbox import linux
 
 COMMAND = "from bottega.episodes.delivery.form_process import main; main()"
 POLL_S = 0.005
+REST = 9.0
+"""Times as long as it had the device alone it has it not, while others search beside it."""
 COMPILE_SHARE = 4
 ENDING_S = 5.0
 SCRATCH = "bottega_form_"
@@ -54,6 +56,8 @@ class FormProcess:
     _process: Any = field(init=False, default=None)
     _lines: queue.Queue[dict[str, Any] | None] = field(init=False, default_factory=queue.Queue)
     _wants_alone: threading.Event = field(init=False, default_factory=threading.Event)
+    _beside: bool = field(init=False, default=True)
+    """Of a search, until it is asked what helps."""
     _over: threading.Event = field(init=False, default_factory=threading.Event)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
@@ -91,18 +95,15 @@ class FormProcess:
     def choose(
         self,
         parts: Sequence[Part],
-        first: Sequence[Part],
         plain: Sequence[Part],
         seconds: float | None,
         say: Callable[[str], None],
         keep: Callable[[FormResult], object] = lambda known: None,
     ) -> FormResult:
         """What it found by then, with a word on what is missing. `keep` is told of each step."""
+        self._beside = False
         numbers = {part.folder: number for number, part in enumerate(parts)}
-        self._tell(
-            {"parts": [asdict(part) for part in parts], "first": [numbers[part.folder] for part in first],
-             "plain": [numbers[part.folder] for part in plain]}
-        )  # fmt: skip
+        self._tell({"parts": [asdict(part) for part in parts], "plain": [numbers[part.folder] for part in plain]})
         known, ready, until = FormResult(self.form), False, None if seconds is None else time.monotonic() + seconds
         while True:
             try:
@@ -138,7 +139,7 @@ class FormProcess:
     def _hold_device(self) -> None:
         """It goes on with each word that it waits for, so that it does nothing between having the device alone and sharing it."""
         with closing(Lease(open_lease(self.device))) as lease:
-            had_it_alone = False
+            had_it_alone, rested = False, 0.0
             while not self._over.is_set():
                 with lease.shared():
                     self._signal(signal.SIGCONT)
@@ -152,10 +153,14 @@ class FormProcess:
                         if self.device != "cpu":
                             time.sleep(SETTLE_S)
                 if had_it_alone:
+                    while self._beside and time.monotonic() < rested and not self._over.is_set():
+                        time.sleep(POLL_S)
                     with lease.exclusive():
+                        begun = time.monotonic()
                         self._tell({"alone": True})
                         while self._wants_alone.is_set() and not self._over.is_set():
                             time.sleep(POLL_S / 10)
+                        rested = time.monotonic() + REST * (time.monotonic() - begun)
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
@@ -250,7 +255,6 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any, turn: AskedTurn) -> Non
     )
     given = asked.get()
     parts = [Part.from_json(each) for each in given["parts"]]
-    chosen = ([parts[number] for number in given[name]] for name in ("first", "plain"))
-    for result in measured.choose(parts, *chosen):
+    for result in measured.choose(parts, [parts[number] for number in given["plain"]]):
         tell(result=result.to_json())
     tell(done=True)

@@ -27,8 +27,6 @@ class Part:
     entry: str = "load"
     ignore: tuple[str, ...] = ()
     """Attributes that may differ from the module's that it was made for."""
-    claim: dict[str, float] = field(default_factory=dict)
-    """The low end of its speedup alone, by baseline."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Part:

@@ -17,7 +17,7 @@ from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.backends.triton.reading import moves, store
 from bottega.compiler.backends.triton.row_index import COLUMN
 from bottega.compiler.backends.triton.row_kernel import RowKernel
-from bottega.compiler.expression import Expression, Load, walk
+from bottega.compiler.expression import Expression, Index, Load, views, walk
 from bottega.compiler.kernel import RowProgram
 
 EVEN_ROWS = "even_rows"
@@ -38,8 +38,18 @@ def pieces_of(count: int) -> tuple[int, int]:
 def falls_into_pieces(file: FileWriter, kernel: RowProgram, layout: RowLayout) -> bool:
     """Not in the taught form, whose lines follow the call graph."""
     plain = all(each.operation in ("sum", "max", "min") and kind_and_type(each)[0] == "float" for each in kernel.reductions)
+    plain = plain and all(_moves(each.body, len(kernel.kept)) for each in kernel.reductions)
     held = not layout.tile and not layout.looped and not file.plan.shapes
     return file.on(EVEN_ROWS) and held and plain and pieces_of(math.prod(kernel.reduced))[0] > 1
+
+
+def _moves(body: Expression, kept: int) -> bool:
+    """Whether a body changes along a row: one that does not is no block, so that nothing could be summed."""
+    nodes = list(walk(body))
+    indexed = any(isinstance(node, Index) and node.axis >= kept for node in nodes)
+    return indexed or any(
+        step and size > 1 for view in views(body) for step, size in zip(view.strides[kept:], view.shape[kept:])
+    )
 
 
 class EvenRows(RowKernel):
