@@ -262,6 +262,12 @@ def test_a_program_runs_as_it_does_alone_and_its_modules_are_tasks_that_stand_al
     assert ran.stdout == "torch.Size([4, 16])\n"
 
 
+def test_a_folder_that_cannot_be_is_told_before_the_program_runs(tmp_path: Path) -> None:
+    (tmp_path / "capture").write_text("a file")
+    told = subprocess.run(command(tmp_path), capture_output=True, text=True, check=False)
+    assert told.returncode == 2 and not told.stdout and "nothing can be captured there: File exists" in told.stderr
+
+
 @pytest.mark.rotates
 def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path) -> None:
     running = subprocess.Popen(command(tmp_path, "forever"), stderr=subprocess.DEVNULL, start_new_session=True)

@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from errno import EACCES
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,12 @@ def capture_command(
     words = program[1:] if program[:1] == ["--"] else program
     if not words:
         raise UsageError("name the program to run: bottega capture -- python serve.py")
+    try:  # told now, and not when the program has run for nothing
+        out.mkdir(parents=True, exist_ok=True)
+        if not os.access(out, os.W_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+    except OSError as error:
+        raise UsageError(f"{out}: nothing can be captured there: {error.strerror}") from None
     package = Path(__file__).parents[2]
     paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")]), str(package)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "BOTTEGA_CAPTURE": str(out.resolve())}
@@ -61,6 +68,7 @@ def capture_command(
     try:
         running = subprocess.Popen([sys.executable if words[0] == "python" else words[0], *words[1:]], env=environment)
     except OSError as error:
+        _remove_if_empty(out)
         raise UsageError(f"{words[0]}: cannot be run: {error.strerror}") from None
     for number in asked:
         running.send_signal(number)
@@ -79,5 +87,11 @@ def capture_command(
             err=True,
         )
         raise typer.Exit(code if code >= 0 else 128 - code)
+    _remove_if_empty(out)
     say(f"bottega: no module was called in {words[0]}, or torch was not imported", err=True)
     raise typer.Exit(code or 1 if code >= 0 else 128 - code)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
