@@ -24,6 +24,7 @@ from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, placed, report_of
+from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.capture import task_of_call
 
 FILE = """\
@@ -226,4 +227,4 @@ def test_the_last_word_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> No
     nothing = cast(Any, None)
     settled = asyncio.run(final.choose_final(nothing, nothing, "", nothing, [], nothing, 0.01))
     assert settled.finding is None and settled.retrials[0].attempt == cast(Any, "draft2")
-    assert "not over in time" in settled.retrials[0].why
+    assert final.missed(settled, EpisodeSettings("cpu", "cpp")).endswith(f": {final.LATE}. Give it more minutes.")

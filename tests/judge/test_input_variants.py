@@ -160,7 +160,7 @@ def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.
     before = bent.clone()
     apply_variant(bent, "symmetric", variant)
     assert torch.equal(bent, bent.transpose(-1, -2))
-    assert not bool((bent[:, -1, :5] == before[:, -1, :5]).all())
+    assert not bool((bent[:, -1, :30] == before[:, -1, :30]).all())
     assert not bool((bent[:, :5, :5] == before[:, :5, :5]).all())
     if variant != "heavy":
         assert bool((bent.abs() >= before.abs() * 0.999).all())

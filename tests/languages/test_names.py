@@ -26,6 +26,7 @@ OTHER_MEANINGS = {
     "judge/trusted/process.py": "a folder of torch's compiler",
     "data/callgraph_names.py": "names that a generated file uses",
     "data/renaming.py": "names that a generated file uses",
+    "compiler/model_class.py": "names that a generated file uses",
     "compiler/module_frame.py": "packages that a generated file imports",
     "compiler/step_compiler.py": "names that a generated file uses",
     "compiler/layers/render.py": "names that a generated file uses",

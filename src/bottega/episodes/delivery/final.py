@@ -31,6 +31,7 @@ MOST = 3
 MOST_PROBLEMS, LONGEST_PROBLEM = 16, 600
 LONGEST_GUARD_US = 1e9
 BUSY = " on a busy machine"
+LATE = "judging it again in full was not over in time"
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ class RefusedKernel:
 class FinalChoice:
     finding: FinalKernel | None = None
     retrials: list[RefusedKernel] = field(default_factory=list)
-    trying: RunAttempt | None = None
-    """The one that is judged at this moment."""
     beats_eager: FinalKernel | None = None
     """Where nothing beats what was to be beaten: a kernel that surely beats eager."""
+    trying: RunAttempt | None = None
+    """The one that is judged at this moment."""
 
 
 def promising(attempts: Sequence[RunAttempt], baseline: str) -> list[RunAttempt]:
@@ -96,7 +97,7 @@ async def choose_final(
     except TimeoutError:
         if settled.trying is None:
             raise
-        settled.retrials.append(RefusedKernel(settled.trying, "judging it again in full was not over in time"))
+        settled.retrials.append(RefusedKernel(settled.trying, LATE))
     return settled
 
 
@@ -186,6 +187,8 @@ def missed(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[R
     unfit = next((retrial for retrial in settled.retrials if retrial.beats == settings.baseline), None)
     if unfit is not None:
         return f"A kernel surely beats {unfit.beats}, and cannot be handed over: {unfit.why}."
+    if any(retrial.why == LATE for retrial in settled.retrials):
+        return f"{asked}: {LATE}. Give it more minutes."
     if any(BUSY in retrial.why for retrial in settled.retrials):
         return f"{asked}. Others had the machine while it was timed: run it again when it is idle."
     accepted = [attempt.node.verdict for attempt in attempts if attempt.node.verdict and attempt.node.verdict.outcome.accepted]
