@@ -32,6 +32,7 @@ from bottega.judge.module_host import ModuleHost, StageFailed
 from bottega.judge.output_overlap import TensorPlace, any_overlap
 from bottega.judge.tensor_transport import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed
+from bottega.sandbox.core_places import FirstCore
 
 READ_ONE_IN = 4
 """An early read takes a few microseconds of the device, which hostile code could save; a module that leaves work behind does so often."""
@@ -58,6 +59,7 @@ class Worker(ModuleHost):
         self.outputs: Arena | None = None
         self.flag: Arena | None = None
         self.steady = False
+        self.core = FirstCore()
         self.retained: list[tuple[Any, list[torch.Tensor]]] = []
         """Outputs of an earlier call that the controller asked to keep."""
         self.last: Any = None
@@ -139,6 +141,8 @@ class Worker(ModuleHost):
         try:
             with torch.no_grad(), self.autocast:
                 self.compiling.begin(nonce)
+                if self.device == "cpu":
+                    self.core.take()
                 clock.start()
                 result = self.module(*self.arguments, **self.keywords)
                 clock.stop()

@@ -161,11 +161,12 @@ class CoreWatch:
         except (ValueError, IndexError):
             return 0
 
-    def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
+    def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> Mapping[int, Thread]:
         """They are stopped: count from here, or from what was seen of them. The freezer does not wait for a process that has nearly ended,
-        nor for the parent to whom that is told; so two looks must agree, and show nobody on a core, whose time would not be up to date."""
+        nor for the parent to whom that is told; so two looks must agree, and show nobody on a core, whose time would not be up to date. Returns them;
+        none where nobody counts."""
         if not self._counts:
-            return
+            return {}
         self._before = threads.look(processes) if seen is None else seen
         for _ in range(_LOOKS if seen is None else 0):
             before, self._before = self._before, threads.look(processes)
@@ -173,6 +174,7 @@ class CoreWatch:
                 break
             time.sleep(_LOOK_AGAIN_S)
         self._own_wait, self._thaw_wait = thread_times()[1], 0
+        return self._before
 
     def still(self, processes: Iterable[int]) -> bool:
         """Whether no thread ran since: the same threads, apart from ended ones, and none of them was on a core for longer."""

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from bottega.core.held_folder import HeldFolder
 from bottega.sandbox import files, inspection, linux, messages, reserved_cores, tree
 from bottega.sandbox.child import close_all_but, run_child
+from bottega.sandbox.core_places import CorePlaces
 from bottega.sandbox.core_time import CoreWatch
 from bottega.sandbox.freezer import Freezer
 from bottega.sandbox.memory import MOST_DESCRIPTORS, MemoryWatch, TooManyDescriptors
@@ -144,6 +145,7 @@ class _Supervisor:
             self.sampler = Sampler(self.child)
             counts = self.request.device == "cpu"  # a process on a GPU has many threads to ask
             self.cores = CoreWatch(self.child, counts, own_numbers=self.request.mode != "bare")
+            self.places = CorePlaces(self.child)
             self.out_of_memory_kills = _out_of_memory_kills()
             self.stopper = self._choose_stopper()
             self._report_ready(missing)
@@ -234,7 +236,7 @@ class _Supervisor:
             spent = self.cores.look(self.tree.processes())
             self.frozen = self.stopper.stop()
             spent = self.cores.stopped(spent, self.tree.processes())
-            self.cores.at_rest(self.tree.processes(), self.stopper.seen)
+            self.places.place(self.cores.at_rest(self.tree.processes(), self.stopper.seen))
             _answer(channel, (b"ok " if self.frozen else b"busy ") + spent.to_bytes())
         elif command == b"still":
             _answer(channel, b"still" if self.frozen and self.cores.still(self.tree.processes()) else b"moved")
