@@ -14,7 +14,7 @@ from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Apply, Cast, walk
 from bottega.compiler.fusion_rule import MOST_AGAIN
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
-from bottega.compiler.planner_passes import PASSES
+from bottega.compiler.planner_passes import PASSES, SHARED_RESULTS
 from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 
@@ -84,6 +84,18 @@ def test_attention_by_hand_is_found() -> None:
 def test_a_result_with_two_users_is_computed_once() -> None:
     fused = kernels("residual_two_uses", "fuse_elementwise")
     assert [type(kernel) for kernel in fused] == [FunctionCall, Map]
+
+
+@pytest.mark.parametrize("returned", ["F.silu(y) + x", "y, F.silu(y) + x"])
+def test_what_follows_a_norm_of_few_long_groups_is_in_its_second_kernel(returned: str) -> None:
+    forward = f"y = F.group_norm(x, 2, self.n.weight, self.n.bias)\nreturn {returned}"
+    understood = lower_task(
+        task("groups", forward, "torch.randn(2, 6, 60, 60)", "self.n = nn.GroupNorm(2, 6)"), with_library=False
+    )
+    plan = understood.plan(frozenset((*NAMES, SHARED_RESULTS.name)))
+    assert [type(kernel) for kernel in plan.kernels] == [RowProgram, Map]
+    model, inputs = built(understood.task)
+    close(Interpreter(plan, model, inputs).run(), model(*inputs))
 
 
 @pytest.mark.rotates

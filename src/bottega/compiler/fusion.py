@@ -97,7 +97,7 @@ def _seen(body: Expression, shape: Shape, outer: View) -> Expression | None:
 
 def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
     """The producer goes on to compute what the consumer makes of its elements, before anything is stored."""
-    if isinstance(producer, FunctionCall | Map):
+    if isinstance(producer, FunctionCall):
         return None
     source = next(store for store in stores(producer) if store.view.buffer == buffer)
     found = loads(consumer, buffer)

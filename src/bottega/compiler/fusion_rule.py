@@ -119,10 +119,11 @@ def _read_through(
 def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
     """A map whose result others read too, computed and stored by a program over the same rows, or by another map over the same elements."""
     joins = isinstance(consumer, RowProgram) and "fuse_rows" in passes
-    joins |= isinstance(consumer, Map) and SHARED_RESULTS in passes and len(consumer.stores) < MOST_STORES
+    joins |= isinstance(consumer, Map) and SHARED_RESULTS.name in passes and len(consumer.stores) < MOST_STORES
     if not joins or not _worth_inlining(producer, consumer, buffer):
         return None
-    return fusion.carry(producer, consumer, buffer)  # type: ignore[arg-type]
+    carried = fusion.carry(producer, consumer, buffer)  # type: ignore[arg-type]
+    return carried or (fusion.absorb(producer, consumer, buffer) if isinstance(consumer, Map) else None)
 
 
 def _gated(producer: GroupedProduct, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
@@ -174,7 +175,10 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
             return None
         if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
             return None
-        return fusion.inline(producer, consumer, buffer)
+        fused = fusion.inline(producer, consumer, buffer)
+        if fused is None and isinstance(consumer, Map):  # loops of the producer that the consumer does not tell apart: a norm's groups
+            return fusion.absorb(producer, consumer, buffer)
+        return fused
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
     if not isinstance(consumer, Map) or not _may_fuse(producer, passes):

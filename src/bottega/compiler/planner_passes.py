@@ -8,10 +8,15 @@ from bottega.compiler.kernel import Attention, Convolution, GroupedProduct, Kern
 from bottega.compiler.matmul_rule import pays
 
 OWN_PRODUCT, CHUNKED_ROWS, OWN_RECURRENCE = "own_product", "chunked_rows", "own_recurrence"
-SHARED_RESULTS, IN_PLACE, SHORT_ROWS = "shared_results", "in_place", "short_rows"
+IN_PLACE, SHORT_ROWS = "in_place", "short_rows"
 SEPARATE_WINDOWS = "separate_windows"
 FOR_THREADS = "for_threads"
 """On for every plan that a processor's threads run: they are fewer than a GPU's programs, and a row that stays in a cache is worth more."""
+SHARED_RESULTS = CompilerPass(
+    "shared_results",
+    "An elementwise result that is returned, or that several kernels read, and one of them over the same elements.",
+    "Compute {origin} in one pass over memory, and store on the way what others read.",
+)
 PASSES: tuple[CompilerPass, ...] = (
     CompilerPass(
         "fuse_elementwise",

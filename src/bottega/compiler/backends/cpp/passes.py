@@ -31,11 +31,7 @@ PASSES: tuple[CompilerPass, ...] = (
         "A reduction over at most 8 elements, with a dimension of at least 8 beside it.",
         "Write the few terms of {origin} out, and make vectors along the other dimensions.",
     ),
-    CompilerPass(
-        SHARED_RESULTS,
-        "An elementwise result that is returned, or that several kernels read, and one of them over the same elements.",
-        "Compute {origin} in one pass over memory, and store on the way what others read.",
-    ),
+    SHARED_RESULTS,
     CompilerPass(
         IN_PLACE,
         "An input that forward changes, each element without any other element of it.",

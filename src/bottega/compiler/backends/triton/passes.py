@@ -7,7 +7,7 @@ from bottega.compiler.backends.triton.even_rows import EVEN_ROWS
 from bottega.compiler.backends.triton.side_by_side import SIDE_BY_SIDE
 from bottega.compiler.biases import BIASES_APART
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.planner_passes import OWN_RECURRENCE
+from bottega.compiler.planner_passes import OWN_RECURRENCE, SHARED_RESULTS
 from bottega.compiler.summed_products import SUMMED_PRODUCTS
 
 PASSES: tuple[CompilerPass, ...] = (
@@ -16,6 +16,7 @@ PASSES: tuple[CompilerPass, ...] = (
         "An LSTM, GRU or plain recurrent layer in fp32, without projections and without dropout between layers.",
         "Multiply the inputs of all steps at once and launch a kernel of our own for each step ({origin}), with all gates of a unit in one program.",
     ),
+    SHARED_RESULTS,
     SUMMED_PRODUCTS,
     ACTIVATED_PRODUCTS,
     BIASES_APART,
