@@ -176,7 +176,9 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
         if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
             return None
         fused = fusion.inline(producer, consumer, buffer)
-        if fused is None and isinstance(consumer, Map):  # loops of the producer that the consumer does not tell apart: a norm's groups
+        if fused is None and isinstance(
+            consumer, Map
+        ):  # loops of the producer that the consumer does not tell apart: a norm's groups
             return fusion.absorb(producer, consumer, buffer)
         return fused
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
