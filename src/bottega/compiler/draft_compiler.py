@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
+from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import FEWEST_LAUNCHES, REPLAY, launches
 from bottega.compiler.device_time import host_bound, operations
 from bottega.compiler.grouped_products import OWN_GROUPED
@@ -94,17 +95,23 @@ class DraftCompiler:
 
 def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | None:
     """The candidate that these choices give; None where they cannot be had."""
-    target = target_of(language)
-    fusion = [*(pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES), *target.passes] if choices.fused else []
+    builder, passes = StepBuilder(lowered, target_of(language), frozenset()), passes_of_choices(language, choices)
+    step = builder.at_once(passes, passes[-1] if passes else None, choices.tuning)
+    return step and replace(step, technique=choices.label)
+
+
+def passes_of_choices(language: str, choices: Choices) -> list[CompilerPass]:
+    """All that are on, the last of them what the draft is named after."""
+    fusion = (
+        [*(pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES), *target_of(language).passes] if choices.fused else []
+    )
     chosen = [FUSED] if choices.fused else []
     own = {f"own_{kind}" for kind in choices.own}
     chosen += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE, OWN_GROUPED) if pass_.name in own]
     chosen += [LIBRARY_FUNCTIONS] if choices.library else []
     chosen += [MERGED_LINEARS] if choices.merged else []
     chosen += [REPLAY] if choices.graph else []
-    builder = StepBuilder(lowered, target, frozenset())
-    step = builder.at_once([*fusion, *chosen], chosen[-1] if chosen else None, choices.tuning)
-    return step and replace(step, technique=choices.label)
+    return [*fusion, *chosen]
 
 
 def variants(lowered: LoweredTask) -> Iterator[Choices]:
