@@ -37,13 +37,17 @@ class _PlannedError(Exception):
 
 
 def compiled_plan(make: Callable[[], tuple[nn.Module, tuple[Any, ...]]]) -> list[Launch]:
-    """`make` builds a module and its inputs, on fake tensors: no memory is taken."""
+    """`make` builds a module and its inputs: on fake tensors, which take no memory, unless a module changes its type as it is built."""
     import torch._inductor.lowering
     from torch._inductor.decomposition import select_decomp_table
 
-    with FakeTensorMode(), torch.no_grad():
-        module, inputs = make()
-        program = torch.export.export(module, inputs, strict=False).run_decompositions(select_decomp_table())
+    with torch.no_grad():
+        try:
+            with FakeTensorMode():
+                program = torch.export.export(*make(), strict=False)
+        except RuntimeError:
+            program = torch.export.export(*make(), strict=False)
+        program = program.run_decompositions(select_decomp_table())
     graph, mode = program.graph_module, FakeTensorMode(allow_non_fake_inputs=True)
     given = [_moved(node.meta["val"], mode) for node in graph.graph.nodes if node.op == "placeholder"]
     for node in graph.graph.nodes:

@@ -6,7 +6,8 @@ shows where torch.compile fuses what the compiler does not.
     python benchmarks/traffic.py layers --only llama
 
 A kernel counts each buffer that it reads or writes once, a vendor library's call its operands and results: what a library moves beyond that, and how
-fast a kernel is, is not in it. Of a task's first drafts the one that moves least counts. Calls that only look at a tensor count too, on both sides.
+fast a kernel is, is not in it. Of a task's first drafts the one that moves least counts, but for those that keep joined weights of their own. Calls
+that only look at a tensor count too, on both sides.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _moved(launches: list[Launch]) -> int:
 def plans(task: Task, count: int) -> Iterator[tuple[str, list[Launch]]]:
     """The most promising drafts in Triton, by what they choose."""
     lowered: LoweredTask = lower_task(with_model_class(task))
-    for choices in itertools.islice((one for one in variants(lowered) if not one.library), count):
+    for choices in itertools.islice((one for one in variants(lowered) if not one.library and not one.merged), count):
         passes = frozenset(pass_.name for pass_ in passes_of_choices("triton", choices))
         plan = lowered.plan(passes, choices.tuning)
         yield choices.label, [Launch(_bytes(kernel, plan), _what(kernel)) for kernel in plan.kernels]

@@ -86,14 +86,22 @@ def test_a_result_with_two_users_is_computed_once() -> None:
     assert [type(kernel) for kernel in fused] == [FunctionCall, Map]
 
 
-@pytest.mark.parametrize("returned", ["F.silu(y) + x", "y, F.silu(y) + x"])
-def test_what_follows_a_norm_of_few_long_groups_is_in_its_second_kernel(returned: str) -> None:
+@pytest.mark.parametrize(
+    ("returned", "second"),
+    [
+        ("F.silu(y) + x", Map),
+        ("y, F.silu(y) + x", Map),
+        ("torch.logsumexp(F.silu(y) + x, 1)", RowProgram),
+        ("(F.silu(y) * x).amax((2, 3))", RowProgram),
+    ],
+)
+def test_what_follows_a_norm_of_few_long_groups_is_in_its_second_kernel(returned: str, second: type) -> None:
     forward = f"y = F.group_norm(x, 2, self.n.weight, self.n.bias)\nreturn {returned}"
     understood = lower_task(
         task("groups", forward, "torch.randn(2, 6, 60, 60)", "self.n = nn.GroupNorm(2, 6)"), with_library=False
     )
     plan = understood.plan(frozenset((*NAMES, SHARED_RESULTS.name)))
-    assert [type(kernel) for kernel in plan.kernels] == [RowProgram, Map]
+    assert [type(kernel) for kernel in plan.kernels] == [RowProgram, second]
     model, inputs = built(understood.task)
     close(Interpreter(plan, model, inputs).run(), model(*inputs))
 

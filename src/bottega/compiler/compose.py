@@ -32,6 +32,12 @@ def compose(inner: View, shape: Shape, outer: View) -> View | None:
     return View(inner.buffer, outer.shape, tuple(strides), offset)
 
 
+def places_along(shape: Shape, outer: View) -> list[list[int]] | None:
+    """For each dimension of a look at a contiguous buffer, the axes of its shape that it walks along."""
+    found = _places(shape, outer)
+    return None if found is None else [[axis for axis, _ in walk] for walk in found[1]]
+
+
 def _places(shape: Shape, outer: View) -> tuple[list[int], list[list[tuple[int, int]]]] | None:
     """Where `outer` starts in `shape`, and for each of its dimensions the axes of `shape` it walks along, with the step."""
     full = contiguous_strides(shape)

@@ -13,6 +13,7 @@ from bottega.compiler.bodies import bodies, loads, made, operands, read, without
 from bottega.compiler.expression import Apply, Cast, Gather, Load, walk
 from bottega.compiler.grouped_products import gate
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
+from bottega.compiler.loop_split import split_for
 from bottega.compiler.planner_passes import FOR_THREADS, SHARED_RESULTS, is_ours
 
 FEW_ROWS, FEW_FOR_THREADS, LONG_ROW = 512, 32, 8192
@@ -180,6 +181,11 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
             consumer, Map
         ):  # loops of the producer that the consumer does not tell apart: a norm's groups
             return fusion.absorb(producer, consumer, buffer)
+        if (
+            fused is None and isinstance(consumer, RowProgram) and FOR_THREADS not in passes
+        ):  # in C++ tiles of columns need one loop
+            finer = split_for(producer, consumer, buffer)
+            return fusion.inline(producer, finer, buffer) if finer is not None else None
         return fused
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
