@@ -106,6 +106,18 @@ def test_what_follows_a_norm_of_few_long_groups_is_in_its_second_kernel(returned
     close(Interpreter(plan, model, inputs).run(), model(*inputs))
 
 
+@pytest.mark.parametrize(("also", "times"), [("", 2), (" + z", 1)])
+def test_each_reader_computes_an_activation_anew_and_no_sum_of_two_tensors(also: str, times: int) -> None:
+    forward = f"y = F.gelu(x){also}\nreturn y.norm(dim=1), y * w"
+    inputs = "torch.randn(40, 40), torch.randn(40, 40), torch.randn(40, 1)"
+    understood = lower_task(task("twice", forward, inputs, arguments="x, z, w"), with_library=False)
+    plan = understood.plan(frozenset(NAMES))
+    found = [[node for body in bodies(kernel) for node in walk(body) if isinstance(node, Apply)] for kernel in plan.kernels]
+    assert sum(any(node.function == "erf" for node in nodes) for nodes in found) == times
+    model, given = built(understood.task)
+    close(Interpreter(plan, model, given).run(), model(*given))
+
+
 @pytest.mark.rotates
 def test_steps_that_are_written_out_do_not_compute_all_steps_before_them_again() -> None:
     forward = """h, ys = torch.zeros(4, 6, 9), []

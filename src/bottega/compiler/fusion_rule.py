@@ -23,6 +23,8 @@ MOST_STORES = 4
 MOST_AGAIN = 256
 """Operations of a fused kernel in which something may be computed twice. Steps of a recurrence that is written out, each with a result of its own,
 would else compute all steps before them again."""
+MOST_REPEATED = 48
+"""Operations of an elementwise kernel that its readers may each do again."""
 EXPENSIVE = frozenset(
     (
         "exp",
@@ -69,7 +71,7 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
         return None
     for buffer in made(producer):
         users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
-        if len(users) > 1 and buffer not in returned and _widens(producer):
+        if len(users) > 1 and buffer not in returned and (_widens(producer) or _is_cheap_again(producer, passes)):
             through = _read_through(kernels, place, users, buffer, passes)
             if through is not None:
                 return through
@@ -103,14 +105,29 @@ def _widens(producer: Kernel) -> bool:
     return 0 < narrow < wide
 
 
+def _is_cheap_again(producer: Kernel, passes: frozenset[str]) -> bool:
+    """Whether each reader had better compute it from what it is made of: an activation of one tensor is read as quickly as its result, which then
+    need not be written. A processor's threads are slower at it than at writing."""
+    if not isinstance(producer, Map) or len(producer.stores) != 1:
+        return False
+    nodes = list(walk(producer.stores[0].body))
+    functions = [node.function for node in nodes if isinstance(node, Apply)]
+    if len(functions) > MOST_REPEATED or (FOR_THREADS in passes and not EXPENSIVE.isdisjoint(functions)):
+        return False
+    views = {node.view for node in nodes if isinstance(node, Load | Gather)}
+    elements = [math.prod(size for size, stride in zip(view.shape, view.strides) if stride) for view in views]
+    large = sum(2 * count > math.prod(producer.shape) for count in elements)
+    return large == 1 and not any(isinstance(node, Gather) for node in nodes)
+
+
 def _read_through(
     kernels: list[Kernel], place: int, users: list[int], buffer: str, passes: frozenset[str]
 ) -> list[Kernel] | None:
-    """Every reader of a widened copy reads what was widened, and the copy is not made; None where one of them cannot."""
-    changed = list(kernels)
+    """Every reader computes what the producer would have stored, and nothing is stored; None where one of them cannot."""
+    changed, producer = list(kernels), kernels[place]
     for user in users:
-        fused = _pair(kernels[place], kernels[user], buffer, passes)
-        if fused is None:
+        fused = _inlined(producer, kernels[user], buffer, passes) if isinstance(producer, Map) else None
+        if fused is None or _repeats((producer, kernels[user]), fused):
             return None
         changed[user] = fused
     del changed[place]
@@ -168,24 +185,32 @@ def shared_rows(first: RowProgram, second: RowProgram) -> bool:
     return bool(looks[0] & looks[1])
 
 
+def _inlined(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
+    """The consumer with the producer's elements computed in it."""
+    if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
+        return None
+    if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
+        return None
+    if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
+        return None
+    fused = fusion.inline(producer, consumer, buffer)
+    if (
+        fused is None and isinstance(consumer, RowProgram) and FOR_THREADS not in passes
+    ):  # in C++ tiles of columns need one loop
+        finer = split_for(producer, consumer, buffer)
+        return fusion.inline(producer, finer, buffer) if finer is not None else None
+    return fused
+
+
 def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
     if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
-        if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
-            return None
-        if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
-            return None
-        fused = fusion.inline(producer, consumer, buffer)
-        if fused is None and isinstance(
-            consumer, Map
-        ):  # loops of the producer that the consumer does not tell apart: a norm's groups
-            return fusion.absorb(producer, consumer, buffer)
-        if (
-            fused is None and isinstance(consumer, RowProgram) and FOR_THREADS not in passes
-        ):  # in C++ tiles of columns need one loop
-            finer = split_for(producer, consumer, buffer)
-            return fusion.inline(producer, finer, buffer) if finer is not None else None
+        fused = _inlined(producer, consumer, buffer, passes)
+        if fused is None and isinstance(consumer, Map) and _may_fuse(consumer, passes):
+            return fusion.absorb(
+                producer, consumer, buffer
+            )  # the producer tells loops apart that the consumer does not: a norm's groups
         return fused
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
