@@ -44,9 +44,7 @@ PROCESSORS = {
 PROMPTS = Path(__file__).parent / "choice_prompts"
 OFFERED, PICKED = 12, 2
 """Cards that BM25 shows the selector, and that it may pick."""
-NONE, RIGHT, WRONG, FOUND, BM25, CHECKED, SELECTOR = (
-    "no card", "right card", "wrong advice", "finding", "bm25", "conditions", "selector",
-)  # fmt: skip
+NONE, RIGHT, WRONG, BM25, CHECKED, SELECTOR = "no card", "right card", "wrong advice", "bm25", "conditions", "selector"
 
 
 @dataclass(frozen=True)
@@ -159,15 +157,13 @@ def training_cases(one: Known) -> list[Case]:
     return cases
 
 
-def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> list[Case]:
+def held_out_cases(one: Known, offered: Offer) -> list[Case]:
     """Wrong advice is the right card with another choice: its conditions hold, and the choice ran."""
     chance = one.chance
-    holding = [card for card in found if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
     cases = [
         Case(NONE, HERE, ()),
         Case(BM25, HERE, tuple(offered.unchecked[:1])),
         Case(CHECKED, HERE, tuple(offered.checked[:1])),
-        Case(FOUND, HERE, tuple(holding[:PICKED])),
     ]
     if one.right:
         wrong = []
@@ -181,8 +177,8 @@ def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> l
     return [case for case in cases if case.cards or case.kind in (NONE, CHECKED)]
 
 
-def chat(one: Known, case: Case, prompts: Prompts | None = None) -> Row | None:
-    """A training row; None where an answer cannot be read back. `prompts`: else those that name the device."""
+def chat(one: Known, case: Case) -> Row | None:
+    """A training row; None where an answer cannot be read back."""
     graph = recorded(one.task.source)
     given = WriterInput(
         one.task.task,
@@ -196,8 +192,7 @@ def chat(one: Known, case: Case, prompts: Prompts | None = None) -> Row | None:
         text = written(answer, "", "terse", task_source=one.task.source, callgraph=graph)
     except BottegaError:
         return None
-    asked = messages(given, prompts or Prompts("terse", PROMPTS))
-    return _row(asked, text, "write") | {"kind": case.kind, "task": one.task.id}
+    return _row(messages(given, Prompts("terse", PROMPTS)), text, "write") | {"kind": case.kind, "task": one.task.id}
 
 
 def selecting(one: Known, offered: Sequence[ChoiceCard]) -> Row:

@@ -28,7 +28,6 @@ import typer
 from choice_card_rows import (
     BM25,
     CHECKED,
-    FOUND,
     HERE,
     NONE,
     OFFERED,
@@ -65,18 +64,17 @@ from choice_distil import (
     table,
     write_rows,
 )
-from choice_findings import device_of, findings, measurements
 from choice_sweep import RESULTS, Row, rows_of, tasks_of
-from choice_tasks import FUSED, SweepTask
+from choice_tasks import SweepTask
 from figure import Device
 
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
 from bottega.compiler.answer_choices import changed
 
-WRITTEN = (NONE, RIGHT, WRONG, FOUND, BM25, CHECKED)
+WRITTEN = (NONE, RIGHT, WRONG, BM25, CHECKED)
 CONTRASTS = (
-    (RIGHT, NONE), (RIGHT, WRONG), (RIGHT, "before, right card"), (WRONG, NONE), (FOUND, NONE), (BM25, NONE), (CHECKED, NONE), (CHECKED, BM25),
+    (RIGHT, NONE), (RIGHT, WRONG), (RIGHT, "before, right card"), (WRONG, NONE), (BM25, NONE), (CHECKED, NONE), (CHECKED, BM25),
     (SELECTOR, NONE), (SELECTOR, BM25), (SELECTOR, CHECKED), (NONE, BEFORE),
 )  # fmt: skip
 
@@ -103,12 +101,6 @@ def rows(
     with ProcessPoolExecutor(processes, context) as pool:
         every = list(pool.map(known, [tasks[row["task"]] for row in results], results, chunksize=4))
         train, held = ([one for one in every if is_held_out(one.row) == aside] for aside in (False, True))
-        measured = list(measurements({one.task.id: one.places for one in every}, results))
-        found = [
-            one.card
-            for one in findings(measured, device_of(results))
-            if one.survives and not one.functions[0].startswith(FUSED)
-        ]
         jobs = [(one, case) for one in train for case in training_cases(one)]
         made = [row for row in pool.map(chat, *zip(*jobs), chunksize=8) if row is not None]
         offers = {**retrieved(train, library_of(train)), **retrieved(held, library_of(every if own else train))}
@@ -119,10 +111,10 @@ def rows(
         write_rows(folder / "cards.jsonl", [*made, *picks])
         # those with a right card are measured first, where time is short
         aside = sorted((one for one in held if offers[one.task.id].unchecked), key=lambda one: not one.right)
-        prompts = pool.map(_prompts, aside, [found] * len(aside), [offers[one.task.id] for one in aside], chunksize=4)
+        prompts = pool.map(_prompts, aside, [offers[one.task.id] for one in aside], chunksize=4)
         write_rows(folder / HELD_OUT, [row for row in prompts if row is not None])
     nothing = sum(not _picks(row) for row in picks)
-    print(f"{len(made)} writing rows {dict(Counter(row['kind'] for row in made))}; {len(found)} findings")
+    print(f"{len(made)} writing rows {dict(Counter(row['kind'] for row in made))}")
     print(f"{len(picks)} selecting rows, {nothing} of them with no card to pick")
     print(f"{len(aside)} tasks set aside; {sum(bool(one.right) for one in aside)} have a right card")
     for name, part in (("all cards", "unchecked"), ("those that hold", "checked")):
@@ -136,8 +128,8 @@ def _picks(row: Row) -> bool:
     return bool(row["messages"][-1]["content"] != "none")
 
 
-def _prompts(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> Row:
-    chats = {case.kind: chat(one, case) for case in held_out_cases(one, found, offered)}
+def _prompts(one: Known, offered: Offer) -> Row:
+    chats = {case.kind: chat(one, case) for case in held_out_cases(one, offered)}
     some = [change for change in one.task.variants if (change.place, change.label) in one.choices]
     return {
         **{key: one.row[key] for key in ("task", "name", "family", "dtype", "structure", "gain")},

@@ -103,10 +103,6 @@ class Chooser:
 
     @classmethod
     def open(cls, name: str, device: str) -> Chooser:
-        if name == "features":
-            from choice_features import FeatureChooser
-
-            return FeatureChooser(device)
         loaded = load(name, device=device, dtype="float32")
         return cls(loaded.model.model, loaded.tokenizer.inner, device)
 

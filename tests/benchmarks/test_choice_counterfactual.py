@@ -102,7 +102,7 @@ def test_typed_conditions_are_told_in_the_words_that_the_model_was_taught(one: K
 
 
 def test_wrong_advice_differs_from_the_right_card_in_its_choice_alone(one: Known) -> None:
-    cases = {case.kind: case for case in held_out_cases(one, (), Offer(checked=one.right))}
+    cases = {case.kind: case for case in held_out_cases(one, Offer(checked=one.right))}
     (right,), (wrong,) = (cases[kind].cards for kind in (RIGHT, WRONG))
     assert replace(wrong, choice=right.choice) == right and wrong.choice != right.choice
     assert not unmet(wrong.applies_to, one.workload) and (wrong.functions[0], wrong.choice) in {

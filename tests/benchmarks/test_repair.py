@@ -158,27 +158,6 @@ def test_arms_are_compared_on_tasks_that_both_have(tmp_path: Path) -> None:
     assert any(line.startswith("| rl over cold | 2 | +100.0") for line in edge_rl.contrasts(found))
 
 
-def test_an_arm_comes_back_whole_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge_rl, "PIECE", 4000)
-    run = tmp_path / "here" / "rl"
-    files = {
-        "checkpoints/step-00000002/tensors/x": "w" * 9000,
-        "events.jsonl": "{}",
-        "model/model.safetensors": "m",
-        "steps/000001/events.jsonl": "s",
-    }
-    for place, text in files.items():
-        (run / place).parent.mkdir(parents=True, exist_ok=True)
-        (run / place).write_text(text)
-    edge_rl.pack(tmp_path / "here", "rl", tmp_path / "pieces")
-    assert len(list((tmp_path / "pieces").iterdir())) > 2
-    edge_rl.unpack(tmp_path / "there", "rl", tmp_path / "pieces")
-    found = sorted(
-        str(path.relative_to(tmp_path / "there" / "rl")) for path in (tmp_path / "there").rglob("*") if path.is_file()
-    )
-    assert found == ["checkpoints/step-00000002/tensors/x", "events.jsonl"]
-
-
 def test_settings_of_every_arm_can_be_read() -> None:
     for name, own in edge_rl.ARMS.items():
         config = edge_rl.read_config("rl", "one-gpu", None, [*edge_rl.RL_SETTINGS, *own])
