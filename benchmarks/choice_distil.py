@@ -59,8 +59,7 @@ NAMES = {
     BEFORE: "the model before", WINNERS: "the model, taught the winners", RANDOM: "the model, taught random choices",
     "rl": "taught the winners, then RL on choices", "shuffled": "the same with shuffled advantages",
     "before, right card": "the model before, with the right card", "no card": "taught to read cards: no card", "right card": "the right card",
-    "wrong advice": "the same card, other advice", "bm25": "BM25's first card",
-    "conditions": "BM25's first card whose conditions hold", "selector": "the selector's cards, of those whose conditions hold",
+    "wrong advice": "the same card, other advice",
 }  # fmt: skip
 
 app = typer.Typer(add_completion=False, help=__doc__)
