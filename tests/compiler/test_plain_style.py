@@ -58,14 +58,14 @@ def assigned(source: str) -> dict[str, str]:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
 def test_results_have_the_call_graphs_names_and_numbers(name: str, language: str) -> None:
-    sketch = record(built_in(name).source).text
-    shapes = {call: shape for call, _, shape in CALL.findall(sketch)}
+    graph = record(built_in(name).source).text
+    shapes = {call: shape for call, _, shape in CALL.findall(graph)}
     steps = course(name, language).steps
     for step in steps:
         rooms = {result: ROOM.match(text) for result, text in assigned(step.candidate.source).items()}
         made = {result: room[1].replace(", ", "x") for result, room in rooms.items() if room}
         assert (made or step.technique == LIBRARY_FUNCTIONS.name) and made == {result: shapes[result] for result in made}
-        assert f"return {sketch.rpartition('return ')[2]}" in step.candidate.source
+        assert f"return {graph.rpartition('return ')[2]}" in step.candidate.source
     # Without techniques every call of the call graph is a kernel of its own.
     assert set(shapes) <= set(assigned(steps[0].candidate.source))
 

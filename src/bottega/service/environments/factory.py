@@ -14,6 +14,7 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.core.closing import Closing
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
@@ -32,7 +33,7 @@ from bottega.train.rewards import reward_named
 from bottega.train.rewards.verdict_reader import VerdictReader
 
 
-class SessionFactory:
+class SessionFactory(Closing):
     """Thread-safe. A judge or a library that is handed in stays the caller's to close."""
 
     def __init__(
@@ -61,12 +62,6 @@ class SessionFactory:
             self.settings.returns,
             self.settings.gamma,
         )
-
-    def __enter__(self) -> SessionFactory:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     def close(self) -> None:
         while self._own:
