@@ -12,27 +12,13 @@ import edge_rl
 import pytest
 import repair
 from edge_data import chat_row, difference, is_right, known_verdicts, points, prompt_of, split_of, turn_of
+from module_task import module_task
 from repair import contrasts, next_prompts, table
 
 from bottega.core.candidate import Candidate
 from bottega.core.verdict import Outcome, Verdict
 
-SOURCE = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-
-
-def get_inputs():
-    return [torch.randn(8, 8)]
-
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task("torch.relu(x)", "torch.randn(8, 8)")
 
 
 def task_row(name: str) -> dict[str, Any]:
