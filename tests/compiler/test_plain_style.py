@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ import torch
 from executed import executed
 from network_tasks import NETWORKS
 from small_tasks import SMALL
+from triton_process import interpreted
 
 from bottega.compiler import trace
 from bottega.compiler.build_step import BuildSteps
@@ -102,11 +99,7 @@ def test_cpp_computes_what_the_task_does(name: str) -> None:
 
 @pytest.mark.slow
 def test_triton_computes_what_the_module_does() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "wide", "chain", "softmax_rows", "rms_by_hand"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(HERE / "triton_interpreted.py", "wide", "chain", "softmax_rows", "rms_by_hand")
     assert set(found) == {"chain", "softmax_rows", "rms_by_hand"} and all(found.values())
     for steps in found.values():
         assert [(technique, error) for technique, error in steps if isinstance(error, str) or not error < LIMIT] == []
