@@ -40,10 +40,9 @@ from choice_distil import (
     oracle,
     read_answer,
     table,
-    write_rows,
 )
 from choice_sweep import RESULTS, Row, rows_of, tasks_of
-from figure import Device
+from figure import Device, write_rows
 
 from bottega.compiler.answer_choices import changed
 

@@ -23,7 +23,6 @@ from typing import Annotated
 import typer
 from choice_card_rows import HERE, PROCESSORS, query_of
 from choice_cards import ChoiceCard, advised_gain
-from choice_distil import write_rows
 from choice_folds import FOLDS, fold_of, measured, part_of, rows_file
 from choice_growth import Proposal, Tried, proposals
 from choice_learning import WORST
@@ -32,6 +31,7 @@ from choice_places import fused_place, places_of
 from choice_policy import FACTS, described
 from choice_sweep import Row
 from choice_tasks import SweepTask
+from figure import write_rows
 
 from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.choice_places import ChoicePlace

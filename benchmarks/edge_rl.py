@@ -33,7 +33,7 @@ import numpy as np
 import torch
 import typer
 from batching_judge import trusted_inputs
-from choice_distil import code_of, write_rows
+from choice_distil import code_of
 from choice_sweep import rows_of
 from edge_data import (
     Asked,
@@ -47,12 +47,11 @@ from edge_data import (
     is_right,
     judge_answers,
     known_verdicts,
-    log,
     points,
     split_of,
     wholly_judged,
 )
-from figure import Device, Workers
+from figure import Device, Workers, say, write_rows
 from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds, Skip
 
 from bottega.bench.bootstrap import Draws
@@ -174,7 +173,7 @@ def _tell(event: RlEvent) -> None:
     if isinstance(event, Measured) and event.key.startswith(("train/", "checkpoint/")):
         told = {key: round(event.values[key], 3) for key in FIGURES if key in event.values}
         if told:
-            log(f"step {event.step}: {told} {event.note}")
+            say(f"step {event.step}: {told} {event.note}")
 
 
 def _fine_tuned(folder: Path, name: str, model: str, device: str, late: Callable[[], bool], settings: Sequence[str]) -> int:

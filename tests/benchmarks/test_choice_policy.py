@@ -10,11 +10,11 @@ from typing import Any
 import choice_policy
 import pytest
 import torch
-from choice_distil import write_rows
 from choice_folds import FOLDS, fold_of, of_fold, rows_file
 from choice_learning import Chooser, objective
 from choice_model import small_chooser
 from choice_scores import SET_ASIDE, VALIDATED, all_scores, known_ways, report_lines, settled
+from figure import write_rows
 
 pytest.importorskip("transformers")
 
