@@ -20,12 +20,13 @@ from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Role
+from bottega.episodes.context import Judges
 from bottega.episodes.selecting import retrieve, selector_input
 from bottega.episodes.summarising import advance_of, summariser_input
 from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 from bottega.judge.remote import RemoteDevices
-from bottega.service.environments.session import SelectorSession, SessionJudge, SessionTerms, SummariserSession, WriterSession
+from bottega.service.environments.session import SelectorSession, SessionTerms, SummariserSession, WriterSession
 from bottega.service.environments.settings import EnvironmentSettings
 from bottega.skills.library import Library
 from bottega.tasks.load import load_task, load_tasks
@@ -39,7 +40,7 @@ class SessionFactory(Closing):
     def __init__(
         self,
         settings: EnvironmentSettings | None = None,
-        judge: SessionJudge | None = None,
+        judge: Judges | None = None,
         library: Library | None = None,
     ) -> None:
         self.settings = settings or EnvironmentSettings()
