@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import typer
 from choice_sweep import RESULTS, SURE, Row, geometric_mean, interval, rows_of, tasks_of
 from choice_tasks import FUSED, SweepTask
-from figure import Device, Workers, where
+from figure import Device, Workers, where, write_rows
 from own_kernels import own_kernels_change, with_own_kernels
 
 from bottega.agents.answers.context import AnswerContext
@@ -59,8 +59,7 @@ NAMES = {
     BEFORE: "the model before", WINNERS: "the model, taught the winners", RANDOM: "the model, taught random choices",
     "rl": "taught the winners, then RL on choices", "shuffled": "the same with shuffled advantages",
     "before, right card": "the model before, with the right card", "no card": "taught to read cards: no card", "right card": "the right card",
-    "wrong advice": "the same card, other advice", "finding": "a finding that holds", "bm25": "BM25's first card",
-    "conditions": "BM25's first card whose conditions hold", "selector": "the selector's cards, of those whose conditions hold",
+    "wrong advice": "the same card, other advice",
 }  # fmt: skip
 
 app = typer.Typer(add_completion=False, help=__doc__)
@@ -330,10 +329,6 @@ def gain_of(row: Row, way: str) -> float | None:
 def ends(gains: Sequence[float]) -> str:
     low, high = interval(gains)
     return f"{geometric_mean(gains):.3f} [{low:.3f}, {high:.3f}]"
-
-
-def write_rows(path: Path, made: Iterable[Row]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
 
 
 if __name__ == "__main__":

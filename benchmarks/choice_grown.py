@@ -24,7 +24,6 @@ import torch
 import typer
 from choice_card_rows import HERE
 from choice_cards import ChoiceCard
-from choice_distil import write_rows
 from choice_folds import parts
 from choice_growth import Proposal, Tried, admitted, half_of
 from choice_learning import GRADIENT, SOFTNESS, Chooser, Steps, batches, begun, gained, objective, steps_of
@@ -32,7 +31,7 @@ from choice_options import Fold, Folder, Limit, Model
 from choice_scores import GREEDY, SAMPLED, SET_ASIDE, print_report, score_rows, scores_file, told, write_scores
 from choice_selector import NO_CARD
 from choice_sweep import Row
-from figure import Device
+from figure import Device, write_rows
 from torch import Tensor
 
 from bottega.compiler.choice_places import ChoicePlace

@@ -1,8 +1,8 @@
 """Cards from what was tried so far: statements are proposed by one half of the tasks and admitted by the other.
 
 A statement says of a function, a data type and a range of one size that a choice beats the rule's. For each function (or group of functions) and
-choice the surest one of the half that proposes is kept; unlike `choice_findings.py`, several choices may be stated of the same places, and the
-selector or the surest bound decides. The gate admits what the other half bears out: the interval of the gain, over resampled tasks, lies above 1.
+choice the surest one of the half that proposes is kept; several choices may be stated of the same places, and the selector or the surest bound
+decides. The gate admits what the other half bears out: the interval of the gain, over resampled tasks, lies above 1.
 (The library's own gate bounds a mean of repeated trials by a confidence sequence; here a task has one measurement of each choice.)
 """
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from choice_distil import write_rows
 from choice_folds import FOLDS, measured, of_fold, parts, rows_file
 from choice_learning import (
     GENTLER,
@@ -47,7 +46,7 @@ from choice_places import fused_place, places_of
 from choice_scores import print_report, scores_file
 from choice_sweep import Row
 from choice_tasks import SweepTask
-from figure import Device
+from figure import Device, write_rows
 
 from bottega.compiler.choice_places import ChoicePlace
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from choice_distil import ends, write_rows
+from choice_distil import ends
 from choice_folds import FOLDS, rows_file
 from choice_sweep import SURE, Row, rows_of
-from figure import where
+from figure import where, write_rows
 
 VALIDATED, SET_ASIDE = "validated", "set aside"
 GREEDY, SAMPLED = "greedy", "sampled"

@@ -24,7 +24,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 from choice_tasks import FUSED, SweepTask, builtin, series
@@ -33,7 +33,6 @@ from figure import Device, Workers, say, where
 from bottega.compiler.answer_choices import AnswerChange, changed
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
-from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.trusted.judge import TrustedJudge
 from bottega.tasks.synth import FAMILIES
@@ -52,14 +51,6 @@ RESAMPLES = 2000
 app = typer.Typer(add_completion=False, help=__doc__)
 Folder = Annotated[Path, typer.Argument(help="Where tasks and results are kept.")]
 Row = dict[str, Any]
-
-
-class Judging(Protocol):
-    """What is needed of the trusted judge."""
-
-    def judge_many(
-        self, task: Task, candidates: Sequence[Candidate], *, rounds: int = 0, profiled: bool = True
-    ) -> list[Verdict | None]: ...
 
 
 @app.command()
@@ -162,7 +153,7 @@ def report(
 # one task
 
 
-def measured(one: SweepTask, judge: Judging) -> Row:
+def measured(one: SweepTask, judge: TrustedJudge) -> Row:
     """All variants together, then the best again; the changes of several places that each look better are also tried together."""
     task, rule = one.task, one.candidate()
     tried = [(change.place, change.label, one.candidate([change])) for change in one.variants]

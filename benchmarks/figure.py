@@ -130,6 +130,10 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
+def write_rows(path: Path, made: Iterable[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 

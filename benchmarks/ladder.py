@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import ablation
 import typer
-from figure import Device, Workers, rows_in, say, spread, where
+from figure import Device, Workers, rows_in, say, spread, where, write_rows
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, AnswerPolicy, read
@@ -117,7 +117,7 @@ def draw(
     compiling.start()
     with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
         draws = asyncio.run(_draw(tasks, device, max_tokens, pool))
-    _write(folder / DRAWS, map(asdict, draws))
+    write_rows(folder / DRAWS, map(asdict, draws))
     say(f"{len(draws)} answers, {sum(len(each.texts) - 1 for each in draws)} further samples")
     compiling.join()
 
@@ -171,7 +171,7 @@ def _compile(folder: Path, tasks: Sequence[Task], processes: int) -> None:
         return list(await asyncio.gather(*map(one, tasks)))
 
     rows = asyncio.run(compiled()) if tasks else []
-    _write(folder / COMPILED, rows)
+    write_rows(folder / COMPILED, rows)
     say(f"the compiler wrote {sum(bool(row['source']) for row in rows)} of {len(rows)} kernels")
 
 
@@ -298,10 +298,6 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterable[str]:
 
 
 # files
-
-
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _verdicts(folder: Path) -> dict[tuple[str, str], Verdict]:

@@ -95,8 +95,6 @@ class Row:
     peak: int
     parts: dict[str, int]
     """By process, at the moment of the peak; empty where the driver does not tell."""
-    told: dict[str, int]
-    """What the judge itself says, by part."""
     outcome: str
     seconds: float
     samples: int
@@ -148,7 +146,7 @@ def main(
 def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Sandbox]]) -> Row:
     task = Task(KINDS[kind](floor), name=f"{kind}_{floor}", origin=f"{kind} of {floor / GB:g} GB")
     known: Bytes = measured(task.source)
-    begun, told, outcome = time.monotonic(), {}, ""
+    begun, outcome = time.monotonic(), ""
     watched.clear()
     sampler = Sampler(device, watched)
     with sampler, Judge(device, quick=True) as judge:
@@ -157,20 +155,11 @@ def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Sand
             outcome = verdict.outcome.value
             if not verdict.outcome.accepted:
                 print(f"{task.origin}: {verdict.outcome.value}: {verdict.diagnosis.splitlines()[:1]}", file=sys.stderr)
-            told = told_by_judge(judge, verdict)
         except BottegaError as error:
             outcome = f"no verdict: {error}"
     peak, both = sampler.peak, known.inputs + known.outputs
     seconds = round(time.monotonic() - begun, 2)
-    return Row(kind, both, known.workspace + known.parameters, peak.total, peak.parts, told, outcome, seconds, peak.samples)
-
-
-def told_by_judge(judge: Judge, verdict: Any) -> dict[str, int]:
-    """Bytes by part as the controller reports them: of the verdict where it carries them, or of the task that is still up."""
-    found = getattr(verdict, "memory", None) or verdict.error.get("memory")
-    for session in getattr(judge, "_idle", ()):
-        found = found or session.facts.get("memory")
-    return {str(part): int(size) for part, size in (found or {}).items()} if isinstance(found, dict) else {}
+    return Row(kind, both, known.workspace + known.parameters, peak.total, peak.parts, outcome, seconds, peak.samples)
 
 
 def watch_spawns() -> list[tuple[str, Sandbox]]:
@@ -330,12 +319,11 @@ def _told(device: str, base: Row, rows: list[Row], left: int) -> None:
     table = []
     for row in rows:
         parts = ", ".join(f"{role} {size / GB:.2f}" for role, size in row.parts.items() if size > 5 * MB)
-        told = ", ".join(f"{part} {size / GB:.2f}" for part, size in sorted(row.told.items(), key=lambda pair: -pair[1])[:6])
         over = "" if row.own <= row.bound else " over"
         beyond = (row.peak - base.peak) / max(1, row.floor)
         table.append(
             [row.kind, f"{row.floor / GB:.3g}", f"{row.workspace / GB:.2f}", f"{row.peak / GB:.2f}", f"{row.peak / row.floor:.2f}",
-             f"{beyond:.2f}", f"{row.bound / GB:.2f}{over}", parts or "not told", told or "-", row.outcome[:24]]
+             f"{beyond:.2f}", f"{row.bound / GB:.2f}{over}", parts or "not told", row.outcome[:24]]
         )  # fmt: skip
     columns = (
         "kind",
@@ -346,7 +334,6 @@ def _told(device: str, base: Row, rows: list[Row], left: int) -> None:
         "less contexts",
         "bound",
         "by process at the peak",
-        "by the judge",
         "outcome",
     )
     within = sum(row.own <= row.bound for row in rows)

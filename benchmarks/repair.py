@@ -24,7 +24,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from choice_distil import code_of, write_rows
+from choice_distil import code_of
 from choice_sweep import Row, rows_of
 from edge_data import (
     Asked,
@@ -37,7 +37,6 @@ from edge_data import (
     difference,
     is_right,
     judge_answers,
-    log,
     outcome_of,
     points,
     prompt_of,
@@ -46,7 +45,7 @@ from edge_data import (
     turn_of,
     wholly_judged,
 )
-from figure import Device, Workers
+from figure import Device, Workers, say, write_rows
 
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.bench.bootstrap import Draws
@@ -203,7 +202,7 @@ def evaluate(
     ways = [{way: [is_right(one, verdicts) for one in lines[task, way]] for way in WAYS} for task in by_task]
     judged = [all(None not in found for found in one.values()) for one in ways]
     kept = wholly_judged(judged)
-    log(f"the first {kept} of {len(tasks)} tasks, {kept - sum(judged[:kept])} of them without verdicts")
+    say(f"the first {kept} of {len(tasks)} tasks, {kept - sum(judged[:kept])} of them without verdicts")
     rows = [
         {"task": row["task"], "family": row["family"], "dtype": row["dtype"], "answers": answers, **one}
         for row, one, whole in zip(tasks[:kept], ways, judged)

@@ -96,7 +96,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
             "rollout.timeout=20", f"rollout.judge_workers={workers}", "reward.bound=point", "optimiser.lr=2e-5",
             "checkpoint.every=5",
         ),
-        # most courses are taught and not judged: what a model of this size lacks is breadth
+        # most tasks are taught and not judged: what a model of this size lacks is breadth
         data=("--teacher", "parts", f"teachers={workers}", "unjudged=true", "concise=0.9", "max_tokens=4000", "held_out=0.02"),
         gate=(
             "--teacher", "compiler", "trust_teacher=true", "mistakes=0", "audit=0", f"teachers={workers}",
@@ -191,7 +191,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
             (*synth, "--seed", "8", "--levels", "1,2", "--count", str(sizes.gate_tasks), "filter=false", *unseen, "--out", gate_tasks),
         ),
         "teach": tuple((*each, "--stage", "teach") for each in (build, *both)),
-        # some courses, for what of several endings is shown of the others
+        # some tasks, for what of several endings is shown of the others
         "judge": (
             (
                 *build, "--stage", "judge", "trust_teacher=true", "mistakes=0", "proofs=0", "steps=ends", f"seconds={sizes.judge_seconds}",

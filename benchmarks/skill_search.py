@@ -157,53 +157,24 @@ def rebuild(folder: str) -> dict[str, Any]:
 
 
 def search(folder: str, count: int) -> dict[str, Any]:
-    """In a fresh process: what importing takes, what opening and a first search take, and then searches."""
-    begun = time.perf_counter()
+    """In a fresh process, once the library is open."""
     from bottega.skills.library import Library
-    from bottega.skills.retrieve import Filter
 
-    imported = time.perf_counter()
     queries = list(islice(cycle(_queries()), count))
-    narrow = Filter(language="triton", device="cuda", scope="family/norm")
-    opened = time.perf_counter()
     with Library(folder) as library:
         library.search(queries[0], K)
-        first = time.perf_counter()
-        return {
-            "import_ms": 1e3 * (imported - begun),
-            "open_and_first_ms": 1e3 * (first - opened),
-            "ms": [_timed(library.search, query, K) for query in queries],
-            "peak_mb": peak_mb(),
-            "narrow_ms": [_timed(library.search, query, K, narrow) for query in queries],
-        }
+        return {"ms": [_timed(library.search, query, K) for query in queries], "peak_mb": peak_mb()}
 
 
 def additions(folder: str, first: int, count: int) -> dict[str, Any]:
-    """Cards added one by one; then more, each followed by a search, which brings the index up to date."""
+    """Cards added one by one."""
     from bottega.skills.library import Library
 
-    author, queries = Author(), cycle(_queries())
-    cards = list(filter(_is_let_in, (author.card(number) for number in range(first, first + 2 * count))))
+    author = Author()
+    cards = list(filter(_is_let_in, (author.card(number) for number in range(first, first + count))))
     with Library(folder) as library:
-        library.search(next(queries), K)
-        alone = [_timed(library.add, card) for card in cards[:count]]
-        library.search(next(queries), K)
-        mixed, following = [], []
-        for card in cards[count:]:
-            mixed.append(_timed(library.add, card))
-            query = next(queries)
-            following.append(_timed(library.search, query, K))
-        return {"add_ms": alone, "add_between_searches_ms": mixed, "search_after_add_ms": following}
-
-
-def sweep(folder: str) -> dict[str, Any]:
-    from bottega.skills.library import Library
-    from bottega.skills.upkeep import duplicates
-
-    with Library(folder) as library:
-        begun = time.perf_counter()
-        found = duplicates(library)
-        return {"seconds": time.perf_counter() - begun, "pairs": len(found), "peak_mb": peak_mb()}
+        library.search(_queries()[0], K)
+        return {"ms": [_timed(library.add, card) for card in cards]}
 
 
 def terms_asked(folder: str) -> list[list[str]]:
@@ -320,15 +291,8 @@ def measure(folder: str, cards: int, queries: int, added: int, others: bool) -> 
         if cards * LARGEST_LIST < free / 2:
             found["rank_bm25"] = apart(rank_bm25, folder, terms, queries)
         found["bm25s"] = apart(bm25s, folder, terms, queries)
-    found["sweep"] = apart(sweep, folder)
-    found["database_mb"] = _size(Path(folder).glob("library.db*"))
-    found["index_mb"] = _size(Path(folder, "index").rglob("*"))
     found["additions"] = apart(additions, folder, cards, added)
     return found
-
-
-def _size(files: Iterator[Path]) -> float:
-    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 
 
 def table(found: dict[str, Any]) -> list[list[str]]:
@@ -343,40 +307,23 @@ def table(found: dict[str, Any]) -> list[list[str]]:
     def theirs(kind: str) -> list[float | None]:
         return [found[name][kind] if name in found else None for name in RIVALS]
 
-    def spread(label: str, values: list[float]) -> list[list[str]]:
-        return [row(f"{label} {name}, ms", value) for name, value in zip(("p50", "p95", "max"), spread_of(values))]
+    def spread_of(name: str) -> tuple[float | None, float | None]:
+        values = found[name]["ms"] if name in found else ()
+        return (percentile(values, 0.5), percentile(values, 0.95)) if values else (None, None)
 
-    def spread_of(values: list[float]) -> tuple[float, float, float]:
-        return percentile(values, 0.5), percentile(values, 0.95), max(values)
-
-    mine, changes = found["search"], found["additions"]
-    others = [spread_of(found[name]["ms"]) if name in found else (None, None, None) for name in RIVALS]
+    searches = zip(("p50", "p95"), spread_of("search"), *map(spread_of, RIVALS))
     return [
-        *(
-            row(f"search {name}, ms", value, *rivals)
-            for name, value, *rivals in zip(("p50", "p95"), spread_of(mine["ms"]), *others)
-        ),
-        *spread("search, narrow filter", mine["narrow_ms"]),
-        row("memory at its peak, MB", mine["peak_mb"], *theirs("peak_mb")),
+        *(row(f"search {name}, ms", mine or 0.0, *rivals) for name, mine, *rivals in searches),
+        row("memory at its peak, MB", found["search"]["peak_mb"], *theirs("peak_mb")),
         row("index built anew, s", found["rebuild"]["seconds"], *theirs("build_s")),
-        row("library opened and searched, ms", mine["open_and_first_ms"]),
-        row("the same with imports, ms", mine["open_and_first_ms"] + mine["import_ms"]),
-        *spread("a card added", changes["add_ms"]),
-        *spread("search after an addition", changes["search_after_add_ms"]),
-        row("cards imported a second", found["import"]["cards"] / found["import"]["seconds"]),
-        row(f"sweep for duplicates ({found['sweep']['pairs']:,}), s", found["sweep"]["seconds"]),
-        row("memory of the sweep, MB", found["sweep"]["peak_mb"]),
-        row("database, MB", found["database_mb"]),
-        row("index, MB", found["index_mb"]),
+        *(row(f"a card added {name}, ms", value or 0.0) for name, value in zip(("p50", "p95"), spread_of("additions"))),
     ]
 
 
 def main(
     cards: Annotated[list[int] | None, typer.Option(min=1000, help="Size of a library; can be given several times.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="Searches to time.")] = 305,
-    added: Annotated[
-        int, typer.Option(min=100, help="Cards to add one by one, and as many with a search after each.")
-    ] = ADDITIONS,
+    added: Annotated[int, typer.Option(min=100, help="Cards to add one by one.")] = ADDITIONS,
     without_others: Annotated[bool, typer.Option("--without-others", help="Leave out rank_bm25 and bm25s.")] = False,
     scratch: Annotated[Path | None, typer.Option(help="Where to build the libraries; a million cards take 5 GB.")] = None,
 ) -> None:

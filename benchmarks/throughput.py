@@ -1,11 +1,7 @@
 """How long a verdict takes, stage by stage, and how many there are in a minute, by language.
 
-Every candidate has a text of its own and is built anew. Tasks are brought up before the clock starts, once for every
-worker, as where many candidates are judged on one task; what that costs is told beside it.
-
-    PYTHONPATH=src python3 benchmarks/throughput.py --device cuda --workers 6 --candidates 60
-
-With `--tasks` it is as in training: so many tasks, each new to the judge, a few candidates for each, and bringing tasks up counts.
+It is as in training: so many tasks, each new to the judge, a few candidates for each, and bringing tasks up counts. Every candidate has a text of
+its own and is built anew.
 
     PYTHONPATH=src python3 benchmarks/throughput.py --device cuda --workers 12 --tasks 100 --each 4
 
@@ -25,7 +21,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Done, Job, Quick, Run, Workers, judge_all, launch, percentile, show, where
+from figure import Device, Done, Job, Quick, Run, Workers, launch, percentile, show, where
 from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.core.verdict import Verdict
@@ -43,14 +39,11 @@ REST = "rest"
 def main(
     device: Device = "cpu",
     workers: Workers = 1,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates for each language, spread over the tasks.")] = 24,
     languages: Annotated[
         str, typer.Option(help="Separated by commas; cpp on a CPU, triton and cuda on a GPU if left out.")
     ] = "",
-    tasks: Annotated[
-        int, typer.Option(min=0, help="As in training: so many tasks for each language, brought up as they come.")
-    ] = 0,
-    each: Annotated[int, typer.Option(min=1, help="With --tasks: candidates for each task.")] = 4,
+    tasks: Annotated[int, typer.Option(min=1, help="So many for each language, brought up as they come.")] = 24,
+    each: Annotated[int, typer.Option(min=1, help="Candidates for each task.")] = 4,
     size: Annotated[str, typer.Option(help="Shapes of the tasks: cpu (small) or gpu; the device's if left out.")] = "",
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further verdict after so long, for each language.")] = 480.0,
     quick: Quick = True,
@@ -60,20 +53,13 @@ def main(
     summary, rows, remarks = {}, [], [where(device)]
     with Judge(device, workers=workers, quick=quick) as judge:
         for language in chosen:
-            if tasks:
-                (run, late), warming = as_in_training(judge, language, size, tasks, each, seconds), 0.0
-            else:
-                run, warming = brought_up_before(judge, language, size, candidates, seconds)
+            run, late = as_in_training(judge, language, size, tasks, each, seconds)
             found = summarise([done.verdict for done in run.done if done.verdict], run.seconds)
             found["outcomes"] = dict(Counter(done.word for done in run.done))
             summary[language] = found
             rows += _rows(language, found)
             outcomes = ", ".join(f"{count} {word}" for word, count in found["outcomes"].items())
-            up = (
-                f"bringing tasks up is part of it, starting the judge too; in the second half of the time {late:.1f} a minute"
-                if tasks
-                else f"bringing the tasks up took {warming:.1f} s more, with {workers} verdicts for each"
-            )
+            up = f"bringing tasks up is part of it, starting the judge too; in the second half of the time {late:.1f} a minute"
             remarks.append(
                 f"{language}: {found['per_minute']:.1f} verdicts a minute ({found['verdicts']} in {run.seconds:.1f} s: {outcomes}); "
                 f"{up}; for {found['alone']:.0%} of the time a verdict had the device to itself; the aim with small tasks is {AIM} a minute"
@@ -87,29 +73,6 @@ def main(
     show(
         title, columns, [[row[0], row[1], *(row[2].get(name, "") for name in (*names, REST, "total"))] for row in rows], remarks
     )
-
-
-def brought_up_before(judge: Judge, language: str, size: str, candidates: int, seconds: float) -> tuple[Run, float]:
-    """Candidates spread over a few tasks, and the seconds that bringing these up took before."""
-    run, warming = Run(), 0.0
-    begun, tasks = time.monotonic(), [builtin(name, size) for name in KERNEL_TASKS]
-    for place, task in enumerate(tasks):
-        share = range(place, candidates, len(tasks))
-        jobs = [Job(f"{language} {task.name}", task, kernel(task.name, language, 1 + number)) for number in share]
-        extra = [
-            Job(f"{language} {task.name} warm-up", task, kernel(task.name, language, -1 - n)) for n in range(judge.workers)
-        ]
-        before = Run()
-        if time.monotonic() - begun > seconds:
-            break
-        if jobs and not run.interrupted:
-            print(f"bringing up {task.name} for {judge.workers} workers", file=sys.stderr)
-            judge_all(judge, extra, before)
-            warming += before.seconds
-            run.interrupted |= before.interrupted
-        if jobs and not run.interrupted:
-            judge_all(judge, jobs, run)
-    return run, warming
 
 
 def as_in_training(judge: Judge, language: str, size: str, tasks: int, each: int, seconds: float) -> tuple[Run, float]:
@@ -140,7 +103,7 @@ def as_in_training(judge: Judge, language: str, size: str, tasks: int, each: int
                 future.result()
             print(f"[{len(run.done)}/{tasks * each} {time.monotonic() - begun:.1f} s]", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in judge_all
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not lose the table
         run.interrupted = True
     finally:
         run.seconds = time.monotonic() - begun

@@ -24,6 +24,18 @@ from bottega.languages import candidate_from
 TESTS = Path(__file__).parent
 TASKS = TESTS / "fixtures" / "tasks"
 
+ON_A_GPU: dict[str, dict[str, str]] = {
+    "gpu_layer_norm": {"torch.randn(512, 2048)": "torch.randn(8192, 2048)"},
+    "gpu_linear_gelu": {"torch.randn(256, 512)": "torch.randn(2048, 1024)", "512, 1024": "1024, 2048"},
+    "gpu_matmul": {"torch.rand(512, 512), torch.rand(512, 512)": "torch.rand(2048, 2048), torch.rand(2048, 2048)"},
+    "gpu_one_hot": {"torch.randint(0, 1024, (4096,))": "torch.randint(0, 1024, (65536,))"},
+    "gpu_relu": {"torch.rand(1024, 1024)": "torch.rand(4096, 4096)"},
+    "gpu_row_mean": {"torch.rand(256, 8192)": "torch.rand(2048, 16384)"},
+    "gpu_softmax": {"torch.rand(256, 4096)": "torch.rand(4096, 4096)"},
+    "gpu_transposed_copy": {"torch.randn(2048, 3072)": "torch.randn(8192, 12288)"},
+}
+"""Tasks that are those without `gpu_` but for these sizes, which take a GPU tens of microseconds."""
+
 ACCEPTED = frozenset({"faster", "same", "slower", "ambiguous"})
 OUTCOMES = ACCEPTED | {"incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid_task"}
 
@@ -72,8 +84,14 @@ class Specimen:
 
 
 def load_task(name: str) -> Task:
-    path = TASKS / f"{name}.py"
-    return Task(path.read_text(), name=name, origin=f"tests/fixtures/tasks/{name}.py").validate()
+    """A file of tests/fixtures/tasks, or one at a GPU's size."""
+    sizes = ON_A_GPU.get(name, {})
+    path = TASKS / f"{name.removeprefix('gpu_') if sizes else name}.py"
+    text = path.read_text()
+    for size, larger in sizes.items():
+        assert text.count(f"[{size}]") == 1, f"{path}: has no one {size}"
+        text = text.replace(f"[{size}]", f"[{larger}]")
+    return Task(text, name=name, origin=f"tests/fixtures/tasks/{path.name}").validate()
 
 
 def read(path: Path) -> Specimen:

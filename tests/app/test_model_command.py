@@ -68,17 +68,17 @@ def called(*words: object) -> str:
 @pytest.mark.rotates
 def test_pack_show_unpack(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "out" / "own.difference"
-    told = called("pack", run, "--out", file, "--step", 0.25, "--name", "lesson 1", "--note", "A stand-in.")
+    told = called("pack", run, "--out", file, "--step", 0.25, "--name", "round 1", "--note", "A stand-in.")
     assert "of the energy kept" in told and "sha256" in told
     card = (tmp_path / "out" / "CARD.md").read_text()
-    assert "# SmolLM2-135M-Instruct + lesson 1" in card and "A stand-in." in card and "## Limits" in card
+    assert "# SmolLM2-135M-Instruct + round 1" in card and "A stand-in." in card and "## Limits" in card
     assert card.index("## sft") < card.index("## rl")  # both stages, in their order
     assert "train 10, test 2" in card and "steps 7" in card
     assert str(tmp_path) not in card and str(tmp_path) not in file.read_bytes().decode(
         "latin-1"
     )  # no places on the maker's disk
     assert "is the one it was made for" in called("show", file)
-    assert json.loads(called("show", file, "--json"))["card"]["name"] == "lesson 1"
+    assert json.loads(called("show", file, "--json"))["card"]["name"] == "round 1"
     assert trained_style(f"embedded:{file}?slots=2") == "terse" and trained_style("embedded:base") is None
     called("unpack", file, "--out", tmp_path / "whole")
     whole, packed = (state_of(load(name, device="cpu").model) for name in (str(tmp_path / "whole"), f"embedded:{file}"))
@@ -158,6 +158,6 @@ def test_a_head_that_stands_beside_its_embedding_is_packed_once(run: Path, tmp_p
 def test_show_tells_what_comes_along(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bottega.backbone.shipped.shipped_delta", lambda: None)
     assert "no trained model comes along" in called("show")
-    called("pack", run, "--out", tmp_path / "x.difference", "--name", "lesson 9")
+    called("pack", run, "--out", tmp_path / "x.difference", "--name", "round 9")
     monkeypatch.setattr("bottega.backbone.shipped.shipped_delta", lambda: tmp_path / "x.difference")
-    assert "+ lesson 9" in called("show")
+    assert "+ round 9" in called("show")

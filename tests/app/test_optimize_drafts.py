@@ -11,29 +11,13 @@ from pathlib import Path
 import pytest
 from app.command_line import as_a_process
 from episodes.decay import BROKEN, script
+from module_task import module_task
 
 from bottega.core.event import Drafted, Judged, Wrote
 from bottega.episodes.backbone_defaults import DRAFTS, DRAFTS_ALONE, draft_count, drafting_seconds
 from bottega.episodes.journal import read_events
 
-CHAIN = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        for _ in range(6):
-            x = torch.tanh(x * 1.1 + 0.1)
-        return x
-
-
-def get_inputs():
-    return [torch.randn(256, 1024)]
-
-
-def get_init_inputs():
-    return []
-"""
+CHAIN = module_task("x", "torch.randn(256, 1024)", before="for _ in range(6): x = torch.tanh(x * 1.1 + 0.1)")
 USED = ["skills=false", "samples=1", "turns=1", "drafts=1"]
 
 

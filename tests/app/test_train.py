@@ -167,13 +167,14 @@ def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
             Measured(f"train/{step}", step, {"reward": 0.3 if step == 3 else 0.1, "correct": 0.5}, "an old note")
             for step in (1, 2, 3)
         ),
+        Measured("eval/2", 2, {"nll": 2.5}),
         Measured("checkpoint/3", 3, {"admitted": 1.0, "retired": 0.0, "cards": 1.0}),
     )
     told = training.on_event(TrainingStarted(9, 3, "a-model", 1000, 10, "1 task, decoder: plain; 61 cards", 61, past))
     assert told == "a-model, 1,000 parameters, 10 of them trained; 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
     panel = shown(training, width)
     assert "3 of 9" in panel
-    assert "▁▁█ 0.300" in panel
+    assert "▁▁█ 0.300" in panel and "2.5000 at 2" in panel
     assert "61 in the library; 1 admitted, 0 retired by this run" in panel
     assert "old note" not in panel
     told = training.on_event(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))

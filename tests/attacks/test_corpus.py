@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from corpus import ACCEPTED, TASKS, TESTS, Specimen, load_task, read, specimens
+from corpus import ACCEPTED, ON_A_GPU, TASKS, TESTS, Specimen, load_task, read, specimens
 
 from bottega.core.candidate import Candidate
 
@@ -41,10 +41,10 @@ def test_honest_ones_expect_to_be_accepted(honest: Specimen) -> None:
     assert not honest.violations
 
 
-@pytest.mark.parametrize("path", sorted(TASKS.glob("*.py")), ids=lambda path: path.stem)
-def test_every_task_is_used(path: Path) -> None:
-    load_task(path.stem)
-    assert any(specimen.task_name == path.stem for specimen in ATTACKS + HONEST)
+@pytest.mark.parametrize("name", [*sorted(path.stem for path in TASKS.glob("*.py")), *ON_A_GPU])
+def test_every_task_is_used(name: str) -> None:
+    load_task(name)
+    assert any(specimen.task_name == name for specimen in ATTACKS + HONEST)
 
 
 def test_the_broken_one_is_the_only_one_that_does_not_parse() -> None:

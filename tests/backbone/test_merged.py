@@ -33,7 +33,7 @@ def delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     trained = {name: value + 0.01 * torch.randn_like(value) for name, value in state.items()}
     path = tmp_path / "own.difference"
-    write_delta(state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "lesson 3"})
+    write_delta(state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "round 3"})
     return path
 
 
@@ -60,7 +60,7 @@ def test_without_a_difference_embedded_is_the_base(delta: Path, monkeypatch: pyt
 
 def test_with_a_difference_embedded_is_the_trained_model(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "shipped_delta", lambda: delta)
-    assert loading.load("embedded", device="cpu").name == "Tiny + lesson 3"
+    assert loading.load("embedded", device="cpu").name == "Tiny + round 3"
     base, trained = weights("embedded:base"), weights("embedded")
     assert not any(torch.equal(base[name], trained[name]) for name in base)
     assert same(trained, weights(f"embedded:{delta}"))
@@ -68,7 +68,7 @@ def test_with_a_difference_embedded_is_the_trained_model(delta: Path, monkeypatc
 
 def test_it_answers_by_its_spec(delta: Path) -> None:
     client = open_backbone(f"embedded:{delta}?context=64&slots=1", device="cpu")
-    assert (client.name, client.context) == ("Tiny + lesson 3", 64)
+    assert (client.name, client.context) == ("Tiny + round 3", 64)
     assert open_backbone("embedded:base?context=32", device="cpu").context == 32
 
 

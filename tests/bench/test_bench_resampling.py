@@ -1,4 +1,4 @@
-"""A benchmark whose answers are proofread: redraws and their tokens stand in the attempt, the setting in the run's head."""
+"""A benchmark whose answers are linted: resamples and their tokens stand in the attempt, the setting in the run's head."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import Any
 import choice_grown
 import pytest
 from choice_card_rows import HERE
-from choice_distil import write_rows
 from choice_folds import FOLDS, of_fold, rows_file
 from choice_grown import with_card
 from choice_growth import Tried, admitted, half_of, proposals
@@ -16,6 +15,7 @@ from choice_learning import Chooser
 from choice_model import small_chooser
 from choice_scores import all_scores, settled
 from choice_sweep import rows_of
+from figure import write_rows
 
 from bottega.compiler.choice_places import ChoicePlace
 

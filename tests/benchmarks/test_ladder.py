@@ -124,6 +124,6 @@ def test_what_was_judged_is_not_judged_again(tmp_path: Path) -> None:
 def test_the_compilers_first_kernel_is_kept_beside_the_reason_for_none(tmp_path: Path) -> None:
     noise = SMALL.replace("self.fc(", "torch.rand_like(x) + self.fc(")
     ladder._compile(tmp_path, [Task(SMALL, "network"), Task(noise, "noise")], 2)
-    made, refused = ladder._rows(tmp_path / ladder.COMPILED)
+    made, refused = ladder.rows_in(tmp_path / ladder.COMPILED)
     assert "class ModelNew" in made["source"] and not made["refused"]
     assert refused["refused"] and not refused["source"]

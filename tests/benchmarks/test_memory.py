@@ -25,15 +25,15 @@ def test_tasks_have_the_size_that_was_asked_for(kind: str, floor: int) -> None:
     assert 0.9 * floor < taken.inputs + taken.outputs < 1.1 * floor
 
 
-def test_the_bound_is_the_issues() -> None:
-    row = Row("norm", 1000, 70, 5000, {}, {}, "same", 1.0, 3)
+def test_the_bound_is_four_times_the_tensors_and_what_the_reference_needs() -> None:
+    row = Row("norm", 1000, 70, 5000, {}, "same", 1.0, 3)
     assert row.bound == 4000 + 70 + 2 * 2**30
 
 
 def test_a_process_that_waits_for_the_next_candidate_is_told_apart() -> None:
     parts = by_role({"referee 0": 30, "candidate 2": 5, "candidate 3": 9, "eager 1": 7})
     assert parts == {"referee": 30, "eager": 7, "candidate": 9, "judge": 0, "ready": 5}
-    assert Row("norm", 1000, 0, 51, parts, {}, "same", 1.0, 3).own == 46
+    assert Row("norm", 1000, 0, 51, parts, "same", 1.0, 3).own == 46
 
 
 def test_roles_are_inherited_from_the_nearest_ancestor() -> None:

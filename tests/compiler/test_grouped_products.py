@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from triton_process import interpreted
 
 from bottega.compiler.backends.triton.grouped_product import tile_of
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
@@ -27,10 +24,7 @@ SHAPES = {"x": (8192, 2048), "w": (8, 2048, 8192), "ends": (8,)}
 def test_experts_are_two_kernels_of_ours_with_gather_and_gate_beside_torchs_products(indices: str) -> None:
     pytest.importorskip("triton")
     pytest.importorskip("transformers")
-    command = [sys.executable, str(HERE / "grouped_interpreted.py"), indices]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "TRITON_INTERPRET": "1"})
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(HERE / "grouped_interpreted.py", indices)
     for kind, drafts in found.items():
         own = [(source, error) for technique, source, error in drafts if "own grouped" in technique]
         assert kind != "bfloat16" or (own and "own grouped" not in drafts[0][0] and "own grouped" in drafts[1][0])

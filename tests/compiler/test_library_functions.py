@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from small_tasks import SMALL, task
+from triton_process import interpreted
 
 from bottega.compiler import draft_compiler
 from bottega.compiler.build_step import Refusal
@@ -87,11 +84,7 @@ def test_a_kernel_has_a_line_for_every_call_in_the_call_graphs_order_and_its_res
 
 @pytest.mark.slow
 def test_they_compute_what_the_module_does() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "wide", *INTERPRETED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(HERE / "triton_interpreted.py", "wide", *INTERPRETED)
     shelved = {
         name: error for name, steps in found.items() for technique, error in steps if technique == LIBRARY_FUNCTIONS.name
     }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from lookup_tasks import LOOKUPS
 from small_tasks import task
+from triton_process import interpreted
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, read
@@ -83,11 +80,7 @@ def test_a_global_maximum_is_a_row_and_no_window() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), limits, *(one.name for one in LOOKUPS)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(HERE / "triton_interpreted.py", limits, *(one.name for one in LOOKUPS))
     errors = {f"{name}: {technique}": error for name, steps in found.items() for technique, error in steps}
     assert len(found) == len(LOOKUPS) and sum("shelved_parts" in name for name in errors) >= len(LOOKUPS) - 2
     assert {name: error for name, error in errors.items() if isinstance(error, str) or not error < 5e-6} == {}

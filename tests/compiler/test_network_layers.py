@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from network_tasks import ASKS, COUNTS, DRAWS, HELD, HOST, KEEPS, MIXED, MLP, NETWORKS, RESIDUAL, network
 from small_tasks import SMALL
+from triton_process import interpreted
 
 from bottega.compiler.layers.network import read_network
 from bottega.compiler.layers.observe import has_kernel, observe
@@ -22,24 +19,20 @@ HERE = Path(__file__).parent
 LIMIT = 5e-6
 
 
-def interpreted(what: str) -> dict[str, float]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "layers_interpreted.py"), what]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+def found_in(what: str) -> dict[str, float]:
+    found: dict[str, float] = interpreted(HERE / "layers_interpreted.py", what)
     return found
 
 
 @pytest.mark.slow
 def test_layers_compute_what_torchs_do_in_every_configuration() -> None:
-    found = interpreted("layers")
+    found = found_in("layers")
     assert {name: error for name, error in found.items() if not error < LIMIT} == {}
 
 
 @pytest.mark.slow
 def test_networks_compute_what_they_did() -> None:
-    found = interpreted("networks")
+    found = found_in("networks")
     assert set(found) == set(NETWORKS)
     assert {name: error for name, error in found.items() if not error < LIMIT} == {}
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ import torch
 from executed import executed
 from network_tasks import NETWORKS
 from small_tasks import SMALL
+from triton_process import interpreted
 
 from bottega.compiler import trace
 from bottega.compiler.build_step import BuildSteps
@@ -58,14 +55,14 @@ def assigned(source: str) -> dict[str, str]:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
 def test_results_have_the_call_graphs_names_and_numbers(name: str, language: str) -> None:
-    sketch = record(built_in(name).source).text
-    shapes = {call: shape for call, _, shape in CALL.findall(sketch)}
+    graph = record(built_in(name).source).text
+    shapes = {call: shape for call, _, shape in CALL.findall(graph)}
     steps = course(name, language).steps
     for step in steps:
         rooms = {result: ROOM.match(text) for result, text in assigned(step.candidate.source).items()}
         made = {result: room[1].replace(", ", "x") for result, room in rooms.items() if room}
         assert (made or step.technique == LIBRARY_FUNCTIONS.name) and made == {result: shapes[result] for result in made}
-        assert f"return {sketch.rpartition('return ')[2]}" in step.candidate.source
+        assert f"return {graph.rpartition('return ')[2]}" in step.candidate.source
     # Without techniques every call of the call graph is a kernel of its own.
     assert set(shapes) <= set(assigned(steps[0].candidate.source))
 
@@ -102,11 +99,7 @@ def test_cpp_computes_what_the_task_does(name: str) -> None:
 
 @pytest.mark.slow
 def test_triton_computes_what_the_module_does() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "wide", "chain", "softmax_rows", "rms_by_hand"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(HERE / "triton_interpreted.py", "wide", "chain", "softmax_rows", "rms_by_hand")
     assert set(found) == {"chain", "softmax_rows", "rms_by_hand"} and all(found.values())
     for steps in found.values():
         assert [(technique, error) for technique, error in steps if isinstance(error, str) or not error < LIMIT] == []

@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +12,7 @@ from recurrent_tasks import RECURRENT
 from torch._decomp import decompositions
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
+from triton_process import interpreted
 
 from bottega.compiler.backends.triton.recurrence import rows_of
 from bottega.compiler.build_step import Refusal
@@ -56,11 +53,7 @@ def test_what_draws_between_layers_or_projects_the_state_stays_with_torch() -> N
 
 @pytest.mark.rotates
 def test_triton_has_a_kernel_for_each_step() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("triton_interpreted.py")), "wide", *RECURRENT]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = interpreted(Path(__file__).with_name("triton_interpreted.py"), "wide", *RECURRENT)
     assert found.keys() == RECURRENT.keys() and all(found.values())
     assert [
         (name, step) for name, steps in found.items() for step in steps if not isinstance(step[1], float) or step[1] > 1e-6

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +11,7 @@ from pathlib import Path
 import pytest
 from half_tasks import HALVES
 from small_tasks import SMALL, task
+from triton_process import interpreted
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton.even_rows import pieces_of
@@ -67,11 +64,7 @@ LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
 
 
 def judged(limits: str, names: tuple[str, ...] = ()) -> dict[str, list]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), limits, *names]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return interpreted(HERE / "triton_interpreted.py", limits, *names)
 
 
 def wrong(found: dict[str, list]) -> list:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from executed import executed
 from module_task import module_task
+from triton_process import interpreted
 from value_tasks import VALUES
 
 from bottega.compiler.draft_compiler import DraftCompiler
@@ -45,11 +42,7 @@ def test_a_draft_in_cpp_gives_torchs_values(name: str) -> None:
 
 @pytest.mark.parametrize("limits", ["wide", pytest.param("tight", marks=pytest.mark.slow)])
 def test_every_step_in_triton_gives_torchs_values(limits: str) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "values_interpreted.py"), limits]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    assert interpreted(HERE / "values_interpreted.py", limits) == []
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from module_task import module_task
 
 from bottega.compiler import callgraph_recorder
 from bottega.compiler.callgraph_recorder import NoCallGraph, record
@@ -30,23 +31,8 @@ DEVICE = DeviceFacts("cpu", "Toy-1", "aarch64", 1, 1.0)
 SENT = {"operator": "linear", "kind": PRODUCT, "dtype": "float32", "sizes": {"rows": 4}, "layout": ""}
 
 
-def operations(body: str, inputs: str, layers: str = "pass") -> list[Operation]:
-    source = f"""
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        {layers}
-    def forward(self, x, y=None):
-        return {body}
-def get_inputs():
-    return [{inputs}]
-def get_init_inputs():
-    return []
-"""
-    return list(workload_of(record(source)).operations)
+def operations(body: str, inputs: str, layers: str = "") -> list[Operation]:
+    return list(workload_of(record(module_task(body, inputs, "x, y=None", init=layers))).operations)
 
 
 ROWS: tuple[tuple[str, str, str, dict[str, int], str], ...] = (

@@ -52,10 +52,10 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
-    (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
+    (tmp_path / "silu_norm.py").write_text(task("silu_norm").source)
     out = tmp_path / "out"
     words = ("--stage", "teach", "--teacher", "compiler", "--languages", "cpp", "teachers=1", "--json")
-    taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
+    taught = ran("build", tmp_path / "silu_norm.py", *words, "--out", out)
     assert taught.exit_code == 0, taught.output
     told = json.loads(taught.output)
     assert (told["builds"], told["judged"], told["teacher"]) == (1, 0, "compiler 2")
@@ -73,7 +73,7 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     with JudgedStore(out, create=False, write=False) as store:
         (judged_task,) = store.judged_tasks_of(rows[0]["task_id"], JudgeSetup("none", "none"))
         kept = [step.candidate.source for record in judged_task.teacher_records if record.build for step in record.build.steps]
-    assert source in {stripped(without_prose(whole), task("silu_chain").source) for whole in kept}
+    assert source in {stripped(without_prose(whole), task("silu_norm").source) for whole in kept}
 
 
 @pytest.mark.slow

@@ -122,18 +122,18 @@ def run(
     resume: bool = False,
     client: Callable[[], Client] | None = None,
     listener: Callable[[Event], None] | None = None,
-    bells: list[Stop] | None = None,
+    stops: list[Stop] | None = None,
     draft_source: DraftSource | None = None,
 ) -> OptimizeFinished | None:
-    """`bells` gets what a signal would ring."""
+    """`stops` gets what a signal would ask."""
     wanted = wanted or request()
 
     async def work() -> OptimizeFinished | None:
-        bell = Stop()
-        bells.append(bell) if bells is not None else None
+        stop = Stop()
+        stops.append(stop) if stops is not None else None
         with opened_run(folder, wanted, resume) as journal:
             return await optimize(
-                wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, bell, listener, draft_source
+                wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, stop, listener, draft_source
             )
 
     return asyncio.run(work())
@@ -311,12 +311,12 @@ def test_a_bug_of_ours_does_not_lose_what_was_done(tmp_path: Path) -> None:
     assert ended.facts["trace"].rstrip().endswith("KeyError: 'oops'")  # its last 4,000 characters, where the cause is
 
 
-def ringing(bells: list[Stop]) -> Callable[[Event], None]:
-    """Rings once, at the first verdict."""
+def asking(stops: list[Stop]) -> Callable[[Event], None]:
+    """Asks once, at the first verdict."""
 
     def hear(event: Event) -> None:
-        if isinstance(event, Judged) and not bells[0].rings:
-            bells[0].ring()
+        if isinstance(event, Judged) and not stops[0].asked:
+            stops[0].ask()
 
     return hear
 
@@ -326,42 +326,42 @@ ENDLESS = [answer(kernel(1.5, str(n))) for n in range(99)]
 
 def test_a_signal_ends_the_search_with_the_best_so_far(tmp_path: Path, benches: type[Bench]) -> None:
     benches.slow = 0.01
-    bells: list[Stop] = []
-    finished = run(tmp_path / "run", ENDLESS, request(turns=99), bells=bells, listener=ringing(bells))
+    stops: list[Stop] = []
+    finished = run(tmp_path / "run", ENDLESS, request(turns=99), stops=stops, listener=asking(stops))
     assert finished is not None and finished.interrupted and finished.result.outcome == "faster"
     assert finished.result.ended == "interrupted" and finished.attempts < 99
 
 
 def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> None:
-    bells: list[Stop] = []
+    stops: list[Stop] = []
 
     async def work() -> None:
         loop, wanted = asyncio.get_running_loop(), request()
-        bells.append(Stop())
+        stops.append(Stop())
 
         def opening() -> Client:
-            loop.call_soon_threadsafe(bells[0].ring)
-            until(lambda: bells[0].rings)
+            loop.call_soon_threadsafe(stops[0].ask)
+            until(lambda: stops[0].asked)
             time.sleep(0.1)
             return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
-            assert await optimize(wanted, journal, opening, None, bells[0]) is None
+            assert await optimize(wanted, journal, opening, None, stops[0]) is None
 
     asyncio.run(work())
     assert not (tmp_path / "run").exists()
 
 
 def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: Path, benches: type[Bench]) -> None:
-    bells: list[Stop] = []
+    stops: list[Stop] = []
 
     def once_more() -> None:
-        bells[0].ring()
+        stops[0].ask()
 
     benches.slow, benches.at_the_end = 0.01, staticmethod(once_more)  # type: ignore[assignment]
     wanted = request(turns=99)
-    assert run(tmp_path / "run", ENDLESS, wanted, bells=bells, listener=ringing(bells)) is None
-    assert outputs(tmp_path / "run") == set() and bells[0].rings == 2
+    assert run(tmp_path / "run", ENDLESS, wanted, stops=stops, listener=asking(stops)) is None
+    assert outputs(tmp_path / "run") == set() and stops[0].asked == 2
     benches.slow, benches.at_the_end = 0.0, None
     finished = run(tmp_path / "run", ENDLESS, wanted, resume=True)
     assert finished is not None and finished.result.outcome == "faster"

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from episodes.decay import DEVICE, KERNEL, TASK, FakeJudge, answer, asked, episode_context, search, verdict_of
+from module_task import module_task
 
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft, Drafts
@@ -334,16 +335,7 @@ def test_knobs_are_tuned_by_default_where_a_gpu_of_this_machine_measures_them(
     assert knob_count(strategy, device, measured, chosen) == count
 
 
-HALVED = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 0.5
-def get_inputs():
-    return [torch.randn(64, 512)]
-def get_init_inputs():
-    return []
-"""
+HALVED = module_task("x * 0.5", "torch.randn(64, 512)")
 KERNEL_OF_ELEMENTS = """
 class ModelNew(Model):
     def forward(self, x):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from module_task import module_task
 
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
@@ -17,24 +18,9 @@ from bottega.judge.judge import Judge
 from bottega.judge.settings import Settings
 from bottega.languages import candidate_from
 
-SOURCE = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(64, 64)
-
-    def forward(self, x):
-        return torch.exp(torch.sin(self.linear(x))) * 2.0
-
-def get_inputs():
-    return [torch.randn(256, 64)]
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task(
+    "torch.exp(torch.sin(self.linear(x))) * 2.0", "torch.randn(256, 64)", init="self.linear = nn.Linear(64, 64)"
+)
 FORWARD = "        return torch.exp"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from module_task import module_task
 
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
@@ -11,20 +12,7 @@ from bottega.languages import candidate_from
 
 pytestmark = pytest.mark.rotates
 
-SOURCE = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x * 2, 'label'
-
-def get_inputs():
-    return [torch.randn(8, 16)]
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task("x * 2, 'label'", "torch.randn(8, 16)")
 TASK = Task(SOURCE, name="labelled")
 HONEST = SOURCE.replace("class Model(", "class ModelNew(")
 
@@ -145,20 +133,7 @@ def test_a_long_answer_is_the_candidate_s_fault_and_is_told_shortly(judge: Judge
     assert len(verdict.diagnosis) < 20_000
 
 
-ARGMAX = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x.argmax()
-
-def get_inputs():
-    return [torch.randn(1 << 20)]
-
-def get_init_inputs():
-    return []
-"""
+ARGMAX = module_task("x.argmax()", "torch.randn(1 << 20)")
 
 
 def test_a_single_integer_is_looked_at_in_timed_calls_too(judge: Judge) -> None:

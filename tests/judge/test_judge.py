@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from module_task import module_task
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, UsageError
@@ -15,20 +16,7 @@ from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 
-SOURCE = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.exp(torch.sin(x)) * FACTOR
-
-def get_inputs():
-    return [torch.randn(512, 1024)]
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task("torch.exp(torch.sin(x)) * FACTOR", "torch.randn(512, 1024)")
 KERNEL = r"""
 import torch
 import torch.nn as nn

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from module_task import module_task
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
@@ -190,24 +191,7 @@ def test_lazy_conjugation_is_resolved_on_both_sides(judge: Judge, output: str, s
     assert not judge.judge(case.task, case.candidate(wrong=True), **UNTIMED).correct
 
 
-LINEAR = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(16, 8)
-
-    def forward(self, x):
-        return self.layer(x)
-
-def get_inputs():
-    return [torch.randn(4, 16)]
-
-def get_init_inputs():
-    return []
-"""
+LINEAR = module_task("self.layer(x)", "torch.randn(4, 16)", init="self.layer = nn.Linear(16, 8)")
 
 
 def linear_candidate(*changes: tuple[str, str]) -> Candidate:

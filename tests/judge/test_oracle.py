@@ -6,26 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from module_task import module_task
 
 from bottega.judge.inputs import InputSet
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
 from bottega.judge.tensor_transport import flatten
 
-SOURCE = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def forward(self, a, b):
-        return {forward}
-
-def get_inputs():
-    return [torch.randn(12, 12), torch.randn(12, 12)]
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task("{forward}", "torch.randn(12, 12), torch.randn(12, 12)", arguments="a, b")
 
 
 def prepared(forward: str) -> tuple[Oracle, InputSet, list[torch.Tensor]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from module_task import module_task
 
 from bottega.judge.reference import Reference
 
@@ -30,24 +31,7 @@ def get_inputs():
 def get_init_inputs():
     return [8]
 """
-LINEAR = """
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(4096, 1024)
-
-    def forward(self, x):
-        return self.linear(x)
-
-def get_inputs():
-    return [torch.randn(4, 4096)]
-
-def get_init_inputs():
-    return []
-"""
+LINEAR = module_task("self.linear(x)", "torch.randn(4, 4096)", init="self.linear = nn.Linear(4096, 1024)")
 KNOWN = {"norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "mix", "tied", "table"}
 
 

@@ -6,30 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from module_task import module_task
 
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
 from bottega.judge.task_shortcuts import _size
 from bottega.sandbox.control import ProcessControl
 
-SOURCE = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(256, 256))
-
-    def forward(self, x, y):
-        return FORWARD
-
-def get_inputs():
-    return [torch.rand(512, 256), torch.rand(512, 256)]
-
-def get_init_inputs():
-    return []
-"""
+SOURCE = module_task(
+    "FORWARD", "torch.rand(512, 256), torch.rand(512, 256)", "x, y", init="self.weight = nn.Parameter(torch.randn(256, 256))"
+)
 
 HEALTHY = Task(SOURCE.replace("FORWARD", "torch.tanh(x @ self.weight + y)"), name="weighed")
 UNFIT = {

@@ -13,13 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from corpus import TESTS, read
+from corpus import TESTS, load_task, read
 
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
-from bottega.core.task import Task
 from bottega.core.verdict import Outcome
 from bottega.judge.coverage import claimed_kernels, gpu_coverage
 from bottega.judge.decide import decide
@@ -73,7 +72,7 @@ def test_own_kernels_count_and_a_decoy_is_rejected() -> None:
         [["softmax_warp_forward", 60.0, 1], ["touch", 1.4, 1]], decoy.source, claimed_kernels(decoy.source, "gluon")
     )
     found = {"coverage": share.to_json(), "trials": [{"skipped": False, "problem": "", "errors": [], "variant": "plain"}]}
-    task = Task((TESTS / "fixtures" / "tasks" / "gpu_softmax.py").read_text())
+    task = load_task("gpu_softmax")
     verdict = decide(task, decoy, Settings("cuda"), found)
     assert verdict.outcome is Outcome.REJECTED
     assert [violation.name for violation in verdict.violations] == ["decoy_kernel"]

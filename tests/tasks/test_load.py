@@ -4,25 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+from module_task import module_task
 
 from bottega.core.errors import TaskError, UsageError
 from bottega.tasks import load_task, load_tasks
 from bottega.tasks.module import Wanted, open_module
 
-TASK = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.cumsum(x, dim={dim}) * 2
-
-def get_inputs():
-    return [torch.randn(8, 9, 10)]
-
-def get_init_inputs():
-    return []
-"""
+TASK = module_task("torch.cumsum(x, dim={dim}) * 2", "torch.randn(8, 9, 10)")
 
 
 def write(path: Path, dim: int = 0) -> Path:
@@ -55,9 +43,7 @@ def test_a_module_that_is_built_of_nothing_needs_no_init_inputs(tmp_path: Path) 
     task = load_task(tmp_path / "bare.py")
     assert task.source.startswith(text.rstrip()) and "def get_init_inputs():\n    return []" in task.source
     assert task.id == open_module(str(tmp_path / "bare.py"), Wanted()).task.id  # as `optimize` takes it
-    (tmp_path / "built.py").write_text(
-        text.replace("    def forward", "    def __init__(self, width):\n        pass\n\n    def forward")
-    )
+    (tmp_path / "built.py").write_text(text.replace("def __init__(self)", "def __init__(self, width)"))
     with pytest.raises(TaskError, match="defines no get_init_inputs"):
         load_task(tmp_path / "built.py")
 

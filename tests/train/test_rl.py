@@ -72,7 +72,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-def shelf_of(folder: Path) -> tuple[int, dict[str, tuple[str, int]]]:
+def cards_of(folder: Path) -> tuple[int, dict[str, tuple[str, int]]]:
     """The library's version, and for each card its state and how many trials it has."""
     with Library(folder / "library") as library:
         return library.version, {c.name: (c.state.value, len(library.evidence.trials(c.name))) for c in library.cards()}
@@ -107,7 +107,7 @@ def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> 
     )
     assert (tmp_path / "run" / "tokenizer" / "tokenizer.json").is_file()
     admitted = sum(values["admitted"] for key, values in told.items() if key.startswith("checkpoint/"))
-    _, cards = shelf_of(tmp_path / "run")
+    _, cards = cards_of(tmp_path / "run")
     assert admitted == len(cards) - 4, "what was admitted is in the library, beside what was there"
     assert admitted > 0
     assert all(state == "admitted" and (name.endswith("_card") or trials) for name, (state, trials) in cards.items())
@@ -145,7 +145,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -
     assert measured(killed / "run") == measured(whole / "run")
     one, other = weights(killed / "run"), weights(whole / "run")
     assert all(torch.equal(value, other[name]) for name, value in one.items())
-    (version, cards), (expected, theirs) = shelf_of(killed / "run"), shelf_of(whole / "run")
+    (version, cards), (expected, theirs) = cards_of(killed / "run"), cards_of(whole / "run")
     assert cards == theirs
     assert version - expected <= (moment == "half"), "cards that were put in twice"
     assert any(name.startswith("proposal") for name in cards), "no card was staged, so nothing was tried"

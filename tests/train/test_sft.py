@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import signal
@@ -233,24 +232,3 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
     wrong = CliRunner().invoke(app, ["--data", str(data), "--out", str(tmp_path / "other"), "optimizer.lr=1"])
     assert "did you mean optimiser?" in str(wrong.exception)
     assert "cannot be changed" in str(CliRunner().invoke(app, ["--out", str(out), "--resume", "--preset", "davinci"]).exception)
-
-
-def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
-    from rich.console import Console
-
-    from bottega.app.training_display import TrainingProgress
-
-    sample = TrainingProgress()
-    past = (
-        Measured("train/1", 1, {"loss": 3.0}),
-        Measured("train/2", 2, {"loss": 1.0}, "odd"),
-        Measured("eval/2", 2, {"nll": 2.5}),
-    )
-    assert "4 steps, 2 of them done" in sample.on_event(TrainingStarted(4, 2, "a-model", 10, 10, "rows", past=past))
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(sample.render())
-    panel = console.export_text()
-    assert "2 of 4" in panel
-    assert "█▁" in panel
-    assert "2.5000 at 2" in panel
-    assert "odd" not in panel

@@ -42,6 +42,8 @@ ONE_CALL = "One tool an answer: the other calls were not carried out."
 LEFT_OUT = "(left out to save room)"
 LEAST_RESULT = 200
 """Characters that are left of the last result in any case."""
+SHORTENED = 0.6
+"""What share of its room a conversation that has outgrown it is cut to."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +132,13 @@ def reply(text: str, calls: Sequence[ToolCall], results: Sequence[str], fault: s
     return [Message("assistant", text), Message("user", "\n\n".join(told))]
 
 
-def shortened(talk: Sequence[Message], budget: PromptBudget, share: float = 0.6) -> list[Message]:
+def shortened(talk: Sequence[Message], budget: PromptBudget) -> list[Message]:
     """A conversation that has outgrown its room, with the oldest results left out, then the oldest answers; the first prompt and the last answer with
     its results stay, and a result that is too long by itself is cut. Cut well below the room, so that the next steps share their beginning again."""
     found = list(talk)
     if budget.size(found) <= budget.tokens:
         return found
-    wanted = int(budget.tokens * share)
+    wanted = int(budget.tokens * SHORTENED)
     last = max((place for place, message in enumerate(found) if message.role == "assistant"), default=2)
     for role in ("results", "assistant"):
         for place in range(2, last):

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from bottega.app.device_host import device_host
-from bottega.app.judge_command import show
+from bottega.app.judge_command import Server, show
 from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import printable
@@ -30,12 +30,7 @@ def check_command(
     own_code: Annotated[
         bool, typer.Option("--own-code", help="You trust the kernel: widen no interval for what hostile code could hide.")
     ] = False,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
-        ),
-    ] = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Judge a finished result again, from its files alone: does the claim hold?

@@ -26,6 +26,12 @@ from bottega.tasks.load import load_task
 SWITCHES = ("profile", "own_code")
 COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
 
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
+    ),
+]
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 demo_app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -64,12 +70,7 @@ def judge_command(
     require_sandbox: Annotated[
         bool, typer.Option("--require-sandbox", help="Refuse to run where a part of the sandbox is missing.")
     ] = False,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server", metavar="URL", help="Have it judged by this `bottega serve`; its token is read from BOTTEGA_TOKEN."
-        ),
-    ] = None,
+    server: Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")] = False,
 ) -> None:
     """Judge a candidate: is it right, is it faster, is it honest?

@@ -18,7 +18,7 @@ from bottega.backbone.choose import open_backbone
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.errors import UsageError
 from bottega.core.files import write
-from bottega.core.setting_kinds import Count, Positive
+from bottega.core.setting_kinds import Cluster, Count, Positive
 from bottega.core.settings import CommandSettings
 from bottega.core.task import Task
 from bottega.core.workload import Workload
@@ -59,8 +59,7 @@ class LineageMineSettings(CommandSettings):
     """A model that takes the steps: local:PATH, server:MODEL@URL, scripted:FILE; if left out, rules do."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     baseline: str = "eager"
     """What both kernels of a step are timed against: eager, compile or autotune."""
     precision: str = "fp32"

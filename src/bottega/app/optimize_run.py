@@ -168,23 +168,25 @@ def search(
     model, drafted, knobs = request.backbone != NO_MODEL, bool(wanted.drafts), bool(wanted.knobs)
     progress = OptimizeProgress(request.caps, wanted.baseline, model, drafted, knobs)
     display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
-    stop, loops, rings = Stop(), list[asyncio.AbstractEventLoop](), list[int]()
+    stop, loops = Stop(), list[asyncio.AbstractEventLoop]()
+    signals = 0
 
     async def work() -> OptimizeFinished | None:
         loops.append(asyncio.get_running_loop())
         return await run_request(request, folder, settings, display, stop, host)
 
-    def ring() -> bool:
-        rings.append(1)
-        loops[0].call_soon_threadsafe(stop.ring) if loops else stop.ring()
+    def stop_by_signal() -> bool:
+        nonlocal signals
+        signals += 1
+        loops[0].call_soon_threadsafe(stop.ask) if loops else stop.ask()
         first = "stopping with the best so far, which is judged again; once more to stop at once"
-        display.say(first if len(rings) == 1 else "stopping")
-        return len(rings) == 1
+        display.say(first if signals == 1 else "stopping")
+        return signals == 1
 
     with (
         device_host(settings.server, settings.cluster) as host,
         script_left_alone(),
-        hearing_signals(ring),
+        hearing_signals(stop_by_signal),
         ThreadPoolExecutor(1, "bottega.optimize") as pool,
     ):
         running = pool.submit(lambda: asyncio.run(work()))

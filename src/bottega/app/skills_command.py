@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bottega.app import skills_changes, skills_tables
+from bottega.app.skills_changes import AsJson, Place
 from bottega.app.terminal import print_json, say
 from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.errors import UsageError
@@ -26,8 +26,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Place = Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 AsOf = Annotated[int | None, typer.Option("--at", metavar="VERSION", help="Read the library as it was at this version.")]
 
 

@@ -16,7 +16,7 @@ from bottega.app.device_host import device_host
 from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
-from bottega.core.setting_kinds import Words, Workers
+from bottega.core.setting_kinds import Cluster, Words, Workers
 from bottega.core.settings import CommandSettings
 from bottega.core.skill import Skill
 from bottega.episodes.admission_sampler import AdmissionSampler
@@ -52,8 +52,7 @@ class SkillsVerifySettings(CommandSettings):
     """Cards that attempts with and without this one get alike."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     baseline: str = "eager"
     """eager, compile, autotune or best."""
     threshold: float = 1.05

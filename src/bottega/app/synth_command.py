@@ -23,6 +23,7 @@ from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
 from bottega.tasks.load import load_tasks
 from bottega.tasks.synth import CATALOGUE, Benchmark, SynthPlan, SynthSummary, SynthTally, parse_shard, run
+from bottega.tasks.synth.similarity import ALIKE
 
 
 class TasksSynthSettings(CommandSettings):
@@ -45,7 +46,7 @@ class TasksSynthSettings(CommandSettings):
     """Vary these tasks instead: other functions, operators and constants in the structure that they have."""
     decontaminate: Words = ()
     """Stay away from these tasks: files, folders or data sets."""
-    threshold: float = 0.9
+    threshold: float = ALIKE
     """Similarity to a task of `decontaminate` above which a task is dropped."""
     shard: str = "1/1"
     """2/8: only every eighth task, from the second on."""

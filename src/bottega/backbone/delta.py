@@ -131,9 +131,7 @@ def write_delta(
     return DeltaFile(path, _BEFORE + len(body), digest.hexdigest(), header)
 
 
-def step_for(
-    base_state: Mapping[str, Tensor], trained_state: Mapping[str, Tensor], most: int, dead_zone: float = DEAD_ZONE
-) -> float:
+def step_for(base_state: Mapping[str, Tensor], trained_state: Mapping[str, Tensor], most: int) -> float:
     """The smallest step whose file is expected to have at most so many bytes, judged by a sample of the rows."""
     sample, whole, tensors, weights = [], 0, 0, 0
     for name in _changed(base_state, trained_state):
@@ -152,7 +150,7 @@ def step_for(
 
     def size(step: float) -> float:
         with ThreadPoolExecutor(max(1, min(8, os.cpu_count() or 1))) as pool:
-            coded = sum(pool.map(lambda part: len(packed(rounded(part, step, dead_zone))) - len(part), sample))
+            coded = sum(pool.map(lambda part: len(packed(rounded(part, step, DEAD_ZONE))) - len(part), sample))
         return coded * (weights / seen) + whole
 
     low, high = 0.05, 8.0

@@ -22,6 +22,8 @@ from bottega.backbone.token_server import TokenServer
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
 
+SILENT_S = 1800.0
+"""Seconds without a byte of an answer."""
 PATIENCE = 120.0
 """Seconds that are waited for a server to come back when none is left."""
 TRIES = 3
@@ -47,15 +49,15 @@ class TokenServers:
 
     def __init__(
         self, name: str, tokenizer: HuggingFaceTokenizer, servers: Sequence[TokenServer], transfer: WeightTransfer,
-        *, timeout: float = 1800.0, vocabulary: int | None = None,
+        *, vocabulary: int | None = None,
     ) -> None:  # fmt: skip
-        """`timeout`: seconds without a byte of an answer. `vocabulary`: ids that the model knows."""
+        """`vocabulary`: ids that the model knows."""
         self.name, self.tokenizer, self.servers = name, tokenizer, list(servers)
         self._ends = tokenizer.ends
         self.policy_version = -1
         self.lost: list[str] = []
         """What became of servers, one line each."""
-        self._transfer, self._timeout, self._patience, self._vocabulary = transfer, timeout, PATIENCE, vocabulary
+        self._transfer, self._patience, self._vocabulary = transfer, PATIENCE, vocabulary
         self._gave_up = False
         """No server came back: nobody waits for one again before the weights change."""
         self._changing = threading.RLock()
@@ -116,7 +118,7 @@ class TokenServers:
     async def _all(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._client = httpx.AsyncClient(timeout=httpx.Timeout(self._timeout, connect=10.0), limits=limits)
+            self._client = httpx.AsyncClient(timeout=httpx.Timeout(SILENT_S, connect=10.0), limits=limits)
             self._reviving = asyncio.Lock()
         tasks = [asyncio.ensure_future(self._one(request, self._client)) for request in requests]
         try:

@@ -19,12 +19,12 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bottega.bench.attempt import CELLS, BenchAttempt, BenchRun, BenchTask, Key, Log, attempt_of, task_of
 from bottega.core.append_log import AppendLog, read_lines
 from bottega.core.candidate import SOURCE_LIMIT
+from bottega.core.closing import Closing
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.files import encoded, json_text, read_regular, strict, write_atomic
 
@@ -104,7 +104,7 @@ def read_kernel(folder: Path, candidate: str) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
-class Recorder:
+class Recorder(Closing):
     """The one process that writes a run. What it holds in memory is what is on the disk."""
 
     def __init__(self, folder: Path, log: Log | None = None) -> None:
@@ -119,12 +119,6 @@ class Recorder:
         self.settings, self.fingerprint = run.settings, run.fingerprint
         self.tasks = {task.id: task for task in run.tasks}
         self.attempts = {attempt.key: attempt for attempt in run.attempts}
-
-    def __enter__(self) -> Recorder:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         for log in self._logs.values():

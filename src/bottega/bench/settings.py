@@ -12,7 +12,7 @@ from pydantic import Field
 from bottega.agents.answers.pipeline import policy_for
 from bottega.core.errors import UsageError
 from bottega.core.files import encoded, json_text
-from bottega.core.setting_kinds import MODES, Count, Numbers, Paths, Positive, Share
+from bottega.core.setting_kinds import MODES, Cluster, Count, Numbers, Paths, Positive, Share
 from bottega.episodes.backbone_defaults import NO_MODEL, answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
@@ -110,8 +110,7 @@ class BenchSettings(WritingSettings):
     """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
     server: str | None = None
     """Judge on the device of this `bottega serve`, by its URL; its token is read from BOTTEGA_TOKEN."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts."""
     quick: bool = False

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from bottega.bench.by_task import ByTask
@@ -18,6 +17,7 @@ from bottega.bench.known_verdicts import KnownVerdicts
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
 from bottega.core.candidate import Candidate
+from bottega.core.closing import Closing
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -53,7 +53,7 @@ class Fitness:
         return cls(not reason.startswith(CANNOT), reason)
 
 
-class Shard:
+class Shard(Closing):
     """One device. Episodes take it for their judge."""
 
     def __init__(
@@ -79,12 +79,6 @@ class Shard:
     def lanes(self) -> int:
         """Verdicts to ask for at a time; of a cluster, as many as it can do now."""
         return self.judge.lanes
-
-    def __enter__(self) -> Shard:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._by_task.close()

@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from bottega.cluster.address import ClusterAddress, imported, join, leave
 from bottega.cluster.judge_actor import JudgeActor
 from bottega.cluster.pool import ClusterPool
 from bottega.cluster.request_queue import ClusterRequest, JudgeName, content_key
 from bottega.core.candidate import Candidate
+from bottega.core.closing import Closing
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
@@ -31,7 +32,7 @@ from bottega.judge.machine import Workers
 from bottega.judge.settings import Settings
 
 
-class ClusterDevices:
+class ClusterDevices(Closing):
     """Use it as a context manager: it ends its judges, and a Ray that it started. The cluster is joined when it is first needed: a command that is
     refused for another reason is so at once."""
 
@@ -43,12 +44,6 @@ class ClusterDevices:
         self._pools: dict[str, ClusterPool] = {}
         self._lock = threading.Lock()
         self._asked = self._joined = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     def close(self) -> None:
         while self._pools:
@@ -105,7 +100,7 @@ class ClusterDevices:
                 self._asked = True
 
 
-class ClusterJudge:
+class ClusterJudge(Closing):
     """Use it as a context manager, or call `close`. Every method may be called from any thread."""
 
     def __init__(self, pool: ClusterPool, device: str, defaults: dict[str, Any]) -> None:
@@ -118,12 +113,6 @@ class ClusterJudge:
         self._asked: Counter[str] = Counter()
         """How often each content was asked for: whoever asks again has it measured again, and so has another judge."""
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     @property
     def workers(self) -> int:

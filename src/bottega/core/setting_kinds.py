@@ -14,6 +14,12 @@ Seconds = Annotated[float, Field(gt=0)]
 Workers = Positive | Literal["auto"]
 Mode = Literal["as-built", "train", "eval"]
 Style = Literal["terse", "compact", "full"]
+Cluster = Annotated[
+    str | None,
+    Field(
+        description="Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."
+    ),
+]
 MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
 """What a judge is told for each mode."""
 

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from traceback import format_exc
 from typing import Any, TypeVar
 
+from bottega.core.closing import Closing
 from bottega.core.errors import BottegaError
 from bottega.data.examples_writing import ExampleContext
 from bottega.data.store import JudgedStore, JudgeSetup
@@ -46,7 +47,7 @@ class ExampleJob:
     """Of cards that were admitted, by task."""
 
 
-class ProcessMap:
+class ProcessMap(Closing):
     """Where the pieces are worked on: `processes` others, or here where that is 1."""
 
     def __init__(self, job: ExampleJob, tasks: int, processes: int | None = None) -> None:
@@ -61,10 +62,7 @@ class ProcessMap:
             for worker in self._workers:
                 self._idle.put(worker)
 
-    def __enter__(self) -> ProcessMap:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
         for worker in self._workers:

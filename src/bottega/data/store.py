@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bottega.compiler.build_step import BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
+from bottega.core.closing import Closing
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.verdict import Verdict
 from bottega.data.records import JudgedTask, Mutant, TaskRecord, TeacherRecord, compact_verdict
@@ -59,7 +59,7 @@ class JudgeSetup:
     """The device by kind and name, and the terms of judging."""
 
 
-class JudgedStore:
+class JudgedStore(Closing):
     """One process writes at a time; any number may read. Every method may be called from any thread."""
 
     def __init__(self, folder: Path, *, create: bool = True, write: bool = True) -> None:
@@ -106,12 +106,6 @@ class JudgedStore:
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens it anew, to read: connections cannot be shared."""
         return partial(JudgedStore, create=False, write=False), (self.folder,)
-
-    def __enter__(self) -> JudgedStore:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         with self._lock:

@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal, Teacher
 from bottega.compiler.callgraph_tracer import EXAMPLE
 from bottega.core.candidate import Candidate
+from bottega.core.closing import Closing
 from bottega.core.errors import BudgetError, SandboxError, UsageError
 from bottega.core.task import Task
 from bottega.data.records import TeacherRecord
@@ -100,7 +100,7 @@ class InProcessTeacherPool:
             ends()
 
 
-class SandboxTeacherPool:
+class SandboxTeacherPool(Closing):
     """Sandboxes that each hold one teacher. Use it as a context manager."""
 
     def __init__(self, teacher_spec: TeacherSpec, processes: int = 2, timeout: float = 120.0) -> None:
@@ -119,12 +119,6 @@ class SandboxTeacherPool:
             raise
         self.teacher, self.varies = str(told.get("teacher"))[:LONGEST_COMPLAINT], told.get("varies") is True
         self._idle.append(first)
-
-    def __enter__(self) -> SandboxTeacherPool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
         blank = TeacherRecord(task.id, language, self.teacher, seed, tuple(sorted(without)))

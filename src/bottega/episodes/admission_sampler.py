@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
 
 from bottega.agents import writer
 from bottega.agents.answers.context import AnswerContext
@@ -29,7 +28,7 @@ from bottega.core.files import write_atomic
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.context import PROMPT_SHARE, seed_of
+from bottega.episodes.context import PROMPT_SHARE, BlockingJudge, seed_of
 from bottega.episodes.phases import Phases, share_device
 from bottega.languages import candidate_from
 
@@ -57,10 +56,6 @@ class KernelFolder:
             raise LibraryError(
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
             ) from None
-
-
-class BlockingJudge(Protocol):
-    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
 class AdmissionSampler:

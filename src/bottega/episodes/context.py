@@ -42,6 +42,16 @@ class AsyncJudge(Protocol):
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
+class BlockingJudge(Protocol):
+    """What a proof or a lineage needs of a judge: they have threads."""
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+class Judges(AsyncJudge, BlockingJudge, Protocol):
+    """Verdicts for episodes, which wait on an event loop, and for who has threads: `Judge`, or any other with these methods."""
+
+
 class CandidateMeasure(Protocol):
     """The cheap measuring mode: many candidates of one task side by side, without a sandbox between them."""
 

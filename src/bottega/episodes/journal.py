@@ -10,10 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from bottega.core.append_log import AppendLog, read_lines
+from bottega.core.closing import Closing
 from bottega.core.errors import UsageError
 from bottega.core.event import Event, from_json, to_json
 from bottega.core.shared_work import SharedWork
@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound=Any)
 Listener = Callable[[Event], None]
 
 
-class EpisodeJournal:
+class EpisodeJournal(Closing):
     """One process writes a run at a time; any number may read it."""
 
     def __init__(self, folder: Path) -> None:
@@ -39,12 +39,6 @@ class EpisodeJournal:
             self._log.close()
             raise
         self._done = {event.key: event for event in self.events if event.key}
-
-    def __enter__(self) -> EpisodeJournal:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         self._log.close()

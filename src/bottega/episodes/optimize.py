@@ -54,13 +54,13 @@ class OptimizeFinished:
 
 @dataclass
 class Stop:
-    """Rung by a signal: once to end the search, a second time to end everything."""
+    """Asked for by a signal: once to end the search, a second time to end everything."""
 
     search: asyncio.Event = field(default_factory=asyncio.Event)
-    rings: int = 0
+    asked: int = 0
 
-    def ring(self) -> None:
-        self.rings += 1
+    def ask(self) -> None:
+        self.asked += 1
         self.search.set()
 
 
@@ -130,13 +130,13 @@ async def optimize(
         if error is not None:
             _ended(journal, ended, error, trace)
             raise error
-        if stop.rings:
+        if stop.asked:
             return None
     result = await _delivered(request, journal, stop, ended, str(error or ""), host)
     if result is None:
         return None
     _ended(journal, ended, error, trace, result)
-    return OptimizeFinished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
+    return OptimizeFinished(result, journal.folder, len(attempts), bool(stop.asked), str(error or ""))
 
 
 def _measuring(request: OptimizeRequest, host: DeviceHost) -> contextlib.AbstractContextManager[CandidateMeasure | None]:
@@ -206,7 +206,7 @@ async def _search(
         await asyncio.wait({run})
     ring.cancel()
     if run.cancelled():
-        return ("interrupted" if stop.rings else f"the budget of {context.budget.caps.seconds:g} seconds is spent"), None, ""
+        return ("interrupted" if stop.asked else f"the budget of {context.budget.caps.seconds:g} seconds is spent"), None, ""
     error = run.exception()
     if error is None:
         _remember(context, run.result(), settings)
@@ -242,7 +242,7 @@ async def _delivered(
         )
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)
-            if stop.rings > 1:
+            if stop.asked > 1:
                 work.cancel()
                 return None
         settled = work.result()

@@ -12,7 +12,8 @@ from bottega.core.errors import BackboneError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.episodes.admission_sampler import BlockingJudge, KernelFolder
+from bottega.episodes.admission_sampler import KernelFolder
+from bottega.episodes.context import BlockingJudge
 from bottega.languages import candidate_from
 
 WRITING_S = 600

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.append_log import AppendLog, read_lines
+from bottega.core.closing import Closing
 from bottega.core.errors import UsageError
 
 FILE = "lineage.jsonl"
 Record = dict[str, Any]
 
 
-class LineageJournal:
+class LineageJournal(Closing):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._log = AppendLog(folder / FILE)
@@ -30,10 +31,7 @@ class LineageJournal:
             raise
         self.listeners: list[Callable[[str, Record], None]] = []
 
-    def __enter__(self) -> LineageJournal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._log.close()
 
     def once(self, key: str, make: Callable[[], Record]) -> Record:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.context import BlockingJudge
 from bottega.languages import candidate_from
 from bottega.lineage.journal import LineageJournal, Record
 from bottega.lineage.rule import Edit
 from bottega.lineage.step import Attempt, effect_between
 
 
-class JudgeLike(Protocol):
-    def judge(self, task: Task, candidate: Candidate) -> Verdict: ...
-
-
 class JudgedKernels:
-    def __init__(self, journal: LineageJournal, judge: JudgeLike) -> None:
+    def __init__(self, journal: LineageJournal, judge: BlockingJudge) -> None:
         self.journal, self._judge = journal, judge
 
     def verdict(self, task: Task, source: str, told: str = "a kernel") -> Verdict:

@@ -13,9 +13,10 @@ from bottega.core.files import write
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.workload import Workload
+from bottega.episodes.context import BlockingJudge
 from bottega.lineage.cards import finished_card, first_cards, trials_of
 from bottega.lineage.journal import LineageJournal
-from bottega.lineage.judged import JudgedKernels, JudgeLike
+from bottega.lineage.judged import JudgedKernels
 from bottega.lineage.measured import measured_conditions
 from bottega.lineage.relations import PairAttempt, learned
 from bottega.lineage.round_trip import Redoer, RoundTrip, Sibling, round_trip, tried_pairs
@@ -51,7 +52,7 @@ class Mined:
 
 def mine(
     journal: LineageJournal,
-    judge: JudgeLike,
+    judge: BlockingJudge,
     expert: Expert,
     rules: Sequence[Rule],
     propose: Proposer,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 from bottega.agents import simplifier, writer
 from bottega.agents.answers.answer import AnswerError
@@ -19,6 +18,7 @@ from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client
+from bottega.core.closing import Closing
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
@@ -34,7 +34,7 @@ TRIES = 3
 """Answers that are asked for before a kernel counts as plain, or a card's step as not redone."""
 
 
-class ModelSteps:
+class ModelSteps(Closing):
     def __init__(
         self,
         client: Client,
@@ -49,10 +49,7 @@ class ModelSteps:
         self.device, self.prompts, self.max_tokens = device, prompts, max_tokens
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> ModelSteps:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         self._runner.run(self.client.close())
         self._runner.close()
 

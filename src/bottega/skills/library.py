@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from bottega.core.closing import Closing
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.evidence import Evidence
@@ -55,7 +56,7 @@ class HistoryEntry:
     valid_to: int | None
 
 
-class Library:
+class Library(Closing):
     def __init__(self, folder: Path | str, *, create: bool = True) -> None:
         self.store = SkillStore(Path(folder), create=create)
         self.folder = self.store.folder
@@ -66,12 +67,6 @@ class Library:
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens it anew: connections cannot be shared."""
         return partial(Library, create=False), (self.folder,)
-
-    def __enter__(self) -> Library:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self.index.close()

@@ -115,8 +115,8 @@ def _select(rows: Iterable[TableRow], selector: Selector, label: str) -> list[Ta
     return chosen
 
 
-def _rows_of(records: Iterable[Any], label: str, level: int | None = None, first: int = 1) -> list[TableRow]:
-    return [_row(record, label, level, index) for index, record in enumerate(records, first)]
+def _rows_of(records: Iterable[Any], label: str, level: int | None = None) -> list[TableRow]:
+    return [_row(record, label, level, index) for index, record in enumerate(records, 1)]
 
 
 def _row(record: Any, label: str, level: int | None, index: int) -> TableRow:

@@ -25,8 +25,8 @@ from bottega.core.event import Summarised
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trial import GainInterval, Trial
-from bottega.episodes.admission_sampler import AdmissionSampler, BlockingJudge
-from bottega.episodes.context import seed_of
+from bottega.episodes.admission_sampler import AdmissionSampler
+from bottega.episodes.context import BlockingJudge, seed_of
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases
 from bottega.episodes.selecting import filter_for

@@ -24,7 +24,7 @@ from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, NoJudgeError, TrainingError, UsageError
 from bottega.core.task import Task
 from bottega.episodes.backbone_defaults import own_style, prompt_style
-from bottega.episodes.context import EpisodeContext
+from bottega.episodes.context import EpisodeContext, Judges
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
@@ -35,7 +35,6 @@ from bottega.train.rewards.selection import turn_rewards
 from bottega.train.rewards.verdict_reader import Reward, judged
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
-from bottega.train.stopwatch import Judges
 from bottega.train.validation import require_unseen
 
 

@@ -29,6 +29,8 @@ from bottega.train.run_directory import CONFIG, MODEL, runs_before
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MEGABYTE = 1_000_000
+LONGEST = 4096
+"""Tokens of a row on which models are compared."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,12 @@ def unpack(delta: Path, place: Path) -> None:
 
 
 def agreement(
-    place: Path, delta: Path, data: Path, *, device: str | None = None, rows: int = 256, longest: int = 4096,
+    place: Path, delta: Path, data: Path, *, device: str | None = None, rows: int = 256,
     on_event: Callable[[str], None] = lambda told: None,
 ) -> Agreement:  # fmt: skip
     """On held-out rows where the data has any, else on its first ones. All models compute alike, in fp32."""
     loaded = load(BASE, device=device, dtype="float32")
-    samples = read_samples(data, loaded.tokenizer, longest, 0.0, 0)
+    samples = read_samples(data, loaded.tokenizer, LONGEST, 0.0, 0)
     chosen = (samples.held_out or samples.train)[:rows]
     found: dict[str, np.ndarray] = {}
     base = {name: value.clone() for name, value in state_of(loaded.model).items()}
@@ -147,7 +149,7 @@ def agreement(
     for name, change in changes.items():
         on_event(f"{len(chosen)} rows by the {name} model")
         change()
-        found[name] = _logprobs(loaded, chosen, longest)
+        found[name] = _logprobs(loaded, chosen)
     distance = np.abs(found["packed"] - found["trained"])
     means = {name: float(values.mean()) for name, values in found.items()}
     return Agreement(len(distance), **means, mean_distance=float(distance.mean()), largest_distance=float(distance.max()))
@@ -185,7 +187,7 @@ def _set_packed(loaded: LoadedModel, base: dict[str, Tensor], delta: Path) -> No
     apply_delta(loaded.model, delta)
 
 
-def _logprobs(loaded: LoadedModel, samples: Sequence[SftSample], longest: int) -> np.ndarray:
+def _logprobs(loaded: LoadedModel, samples: Sequence[SftSample]) -> np.ndarray:
     policy = Policy(loaded.model, dtype=torch.float32, compiled=False)
-    packs = policy.packs([sample.row() for sample in samples], longest)
+    packs = policy.packs([sample.row() for sample in samples], LONGEST)
     return np.concatenate(by_row(packs, [policy.logprobs(pack)[0] for pack in packs])).astype(np.float64)

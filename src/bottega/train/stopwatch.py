@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from bottega.backbone.chat import Message, Sampling
 from bottega.backbone.client import Client, Generation
@@ -18,8 +18,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, NoJudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.admission_sampler import BlockingJudge
-from bottega.episodes.context import AsyncJudge
+from bottega.episodes.context import Judges
 from bottega.judge.verdict_cache import VerdictCache
 
 TRIES = 3
@@ -107,10 +106,6 @@ class Stopwatch:
             **{f"busy/{name}": share for name, share in self._run.since().items()},
             "tokens_per_second": self.generated / self.generator.seconds if self.generator.seconds else 0.0,
         }
-
-
-class Judges(AsyncJudge, BlockingJudge, Protocol):
-    """What a run needs of a judge: verdicts for episodes, which wait on an event loop, and for the gate, which has threads."""
 
 
 class TimedJudge:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from triton_process import interpreted
 
 from bottega.compiler.library.choices import FUNCTIONS, SHARED_BYTES, CallOperands
 
@@ -23,11 +20,7 @@ def labels(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **op
 @pytest.mark.timeout(1200)
 def test_choices_compute_what_torch_does() -> None:
     pytest.importorskip("triton", reason="the parts need Triton")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).parent / "choices_interpreted.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    errors: list[tuple[str, float]] = json.loads(done.stdout.splitlines()[-1])
+    errors: list[tuple[str, float]] = interpreted(Path(__file__).parent / "choices_interpreted.py")
     assert len(errors) > 80
     assert [(name, error) for name, error in errors if not error < LIMIT] == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from executed import executed
+from module_task import module_task
 
 from bottega.compiler.library.index import KernelLibraryError, kernel_library
 from bottega.compiler.library.insert import with_library_functions, without_library_functions
@@ -17,27 +18,7 @@ from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
 
 SMALL = kernel_library(Path(__file__).parent / "small_library")
-TASK = """\
-import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-
-    def forward(self, x):
-        return torch.relu(self.conv(x))
-
-
-def get_inputs():
-    return [torch.randn(2, 3, 16, 16)]
-
-
-def get_init_inputs():
-    return []
-"""
+TASK = module_task("torch.relu(self.conv(x))", "torch.randn(2, 3, 16, 16)", init="self.conv = nn.Conv2d(3, 8, 3, padding=1)")
 CALLS = """\
 import torch
 

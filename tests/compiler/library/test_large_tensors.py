@@ -5,9 +5,6 @@ The interpreter runs the last programs of real sizes on any machine; a GPU runs 
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from triton_process import interpreted
 
 pytest.importorskip("triton", reason="the parts need Triton")
 HERE = Path(__file__).parent
@@ -80,11 +78,7 @@ def test_small_tensors_keep_32_bits(
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["rows", "columns", "planes", "products", "convolutions", "attentions", "drafts"])
 def test_the_last_programs_reach_the_end(function: str) -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "large_interpreted.py"), function]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])[function]
+    found = interpreted(HERE / "large_interpreted.py", function)[function]
     assert found and [(name, error) for name, error in found if not error < HALF] == []
 
 

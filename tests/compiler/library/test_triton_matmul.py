@@ -6,8 +6,6 @@ The interpreter is chosen when Triton is imported, so the checks run in a proces
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -335,17 +333,11 @@ def gradients() -> dict[str, float]:
     return {"linear": 0.0 if weight.grad is not None else float("inf")}
 
 
-def interpreted(*names: str) -> dict[str, float]:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, __file__, *names], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 @pytest.mark.slow
 def test_parts_compute_what_torch_does_and_run_kernels_where_they_should() -> None:
-    found = interpreted(*CHECKS)
+    from triton_process import interpreted
+
+    found = interpreted(__file__, *CHECKS)
     assert len(found) > 100
     assert {name: error for name, error in found.items() if not error < LIMIT} == {}
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from triton_process import interpreted
 
 pytestmark = pytest.mark.slow  # the interpreter takes its time over so many shapes
 
@@ -21,11 +18,7 @@ LIMIT = 1e-5
 @pytest.fixture(scope="module")
 def found() -> dict[str, list[tuple[str, float]]]:
     """In a process of its own: the interpreter is chosen when Triton is imported."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).parent / "sweeps_interpreted.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    errors: dict[str, list[tuple[str, float]]] = json.loads(done.stdout.splitlines()[-1])
+    errors: dict[str, list[tuple[str, float]]] = interpreted(Path(__file__).parent / "sweeps_interpreted.py")
     return errors
 
 

@@ -1,4 +1,4 @@
-"""Proofreading: mistakes as a small model makes them are seen, and nothing that works is called a fault."""
+"""Lint: mistakes as a small model makes them are seen, and nothing that works is called a fault."""
 
 from __future__ import annotations
 

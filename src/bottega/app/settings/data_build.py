@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from bottega.core.setting_kinds import Count, Numbers, Positive, Seeds, Share, Style, Words, Workers
+from bottega.core.setting_kinds import Cluster, Count, Numbers, Positive, Seeds, Share, Style, Words, Workers
 from bottega.core.settings import CommandSettings, Section
 from bottega.episodes.writing_settings import LANGUAGE_HELP
 
@@ -51,8 +51,7 @@ class DataBuildSettings(CommandSettings):
 
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     workers: Workers = "auto"
     """Kernels judged side by side; auto is what the cores carry, all but two with trust_teacher."""
     teachers: Positive = 2

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from bottega.core.setting_kinds import Count, Positive
+from bottega.core.setting_kinds import Cluster, Count, Positive
 from bottega.episodes.settings import StrategyName
 from bottega.episodes.writing_settings import WritingSettings
 
@@ -46,8 +46,7 @@ class OptimizeSettings(WritingSettings):
     """cpu, cuda or cuda:N."""
     server: str | None = None
     """Have kernels judged by this `bottega serve`, whose device --device names; the token, which needs own_tasks, is read from BOTTEGA_TOKEN."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
 

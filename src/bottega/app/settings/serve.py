@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from bottega.core.setting_kinds import Paths, Positive, Seconds, Words, Workers
+from bottega.core.setting_kinds import Cluster, Paths, Positive, Seconds, Words, Workers
 from bottega.core.settings import CommandSettings
 from bottega.service.limits import TokenLimits
 
@@ -22,8 +22,7 @@ class ServeSettings(CommandSettings):
     """The port; 0 takes a free one and prints it."""
     device: Words = ("cpu",)
     """Devices to judge on: cpu, cuda, or several by comma such as cuda:0,cuda:1."""
-    cluster: str | None = None
-    """Judge in a Ray cluster: auto starts or joins one here, ADDRESS joins that one; ADDRESS?make=H100&cores=4 chooses in it."""
+    cluster: Cluster = None
     token_file: Path | None = None
     """Who may use it: hashes and limits of tokens, in TOML. Read again when it changes."""
     add_token: str | None = None

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.core.candidate import Candidate
+from bottega.core.closing import Closing
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BudgetError
@@ -47,7 +47,7 @@ class TeacherModel:
     caps: BudgetCaps = field(default_factory=BudgetCaps)
 
 
-class LlmTeacher:
+class LlmTeacher(Closing):
     """Use it as a context manager: it keeps the log of its episodes, and a run that is started again goes on from there."""
 
     def __init__(
@@ -67,14 +67,8 @@ class LlmTeacher:
     def name(self) -> str:
         return f"llm {VERSION} {self.model.spec}"
 
-    def __enter__(self) -> LlmTeacher:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def close(self) -> None:
-        self.journal.__exit__(None, None, None)
+        self.journal.close()
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         self._can_spend()

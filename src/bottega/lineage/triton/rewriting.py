@@ -32,8 +32,3 @@ def _edits(found: TritonText, changes: Iterator[Change]) -> Iterator[Edit]:
         new = found.replaced(nodes) if nodes else found.text
         if new != found.text:
             yield Edit(new, where, value)
-
-
-def nothing(found: TritonText, value: str) -> Iterator[Change]:
-    """For a rule whose forward step depends on the kernel's own code: the card's example is applied instead."""
-    yield from ()

@@ -68,10 +68,10 @@ def read_bytes(path: Path, offset: int = 0, most: int = MOST_TEXT) -> bytes:
         return b"".join(parts)
 
 
-def read_text(path: Path, most: int = MOST_TEXT) -> FileText | None:
+def read_text(path: Path) -> FileText | None:
     """None where it cannot be read."""
     try:
-        content, found = read_bytes(path, most=most), stamp(path)
+        content, found = read_bytes(path), stamp(path)
     except (OSError, ValueError):
         return None
     size = max(found.size if found else 0, len(content))

@@ -14,17 +14,19 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_tracer import shared_tracer
+from bottega.core.closing import Closing
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Role
+from bottega.episodes.context import Judges
 from bottega.episodes.selecting import retrieve, selector_input
 from bottega.episodes.summarising import advance_of, summariser_input
 from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 from bottega.judge.remote import RemoteDevices
-from bottega.service.environments.session import SelectorSession, SessionJudge, SessionTerms, SummariserSession, WriterSession
+from bottega.service.environments.session import SelectorSession, SessionTerms, SummariserSession, WriterSession
 from bottega.service.environments.settings import EnvironmentSettings
 from bottega.skills.library import Library
 from bottega.tasks.load import load_task, load_tasks
@@ -32,13 +34,13 @@ from bottega.train.rewards import reward_named
 from bottega.train.rewards.verdict_reader import VerdictReader
 
 
-class SessionFactory:
+class SessionFactory(Closing):
     """Thread-safe. A judge or a library that is handed in stays the caller's to close."""
 
     def __init__(
         self,
         settings: EnvironmentSettings | None = None,
-        judge: SessionJudge | None = None,
+        judge: Judges | None = None,
         library: Library | None = None,
     ) -> None:
         self.settings = settings or EnvironmentSettings()
@@ -61,12 +63,6 @@ class SessionFactory:
             self.settings.returns,
             self.settings.gamma,
         )
-
-    def __enter__(self) -> SessionFactory:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     def close(self) -> None:
         while self._own:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from bottega.agents import selector, summariser, writer
 from bottega.agents.answers.answer import AnswerError
@@ -20,13 +20,13 @@ from bottega.agents.prompts import Prompts
 from bottega.agents.wording import precision_rule
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
-from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.context import Judges
 from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.writing import writer_input
@@ -39,14 +39,6 @@ from bottega.train.rewards.summary import summary_reward
 from bottega.train.rewards.verdict_reader import Reward
 
 AGAIN = "Write a faster kernel. Answer in the same form as before, with the whole file."
-
-
-class SessionJudge(Protocol):
-    """What a session needs of a judge: `Judge`, `Judge.remote(URL)`, or any other with these methods."""
-
-    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
-
-    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
 class SessionStep(NamedTuple):
@@ -73,7 +65,7 @@ class WriterSession:
     """Several kernels for one task, each judged. Where the judge fails, `JudgeError` is raised and the session stands as it was: submit again."""
 
     task: Task
-    judge: SessionJudge
+    judge: Judges
     terms: SessionTerms
     skills: tuple[Skill, ...] = ()
     callgraph: CallGraph | None = None

@@ -12,6 +12,7 @@ from bottega.core.task import Task
 from bottega.tasks.synth.costs import target_of
 from bottega.tasks.synth.keys import tree_key
 from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise, variant
+from bottega.tasks.synth.similarity import ALIKE
 
 VERSION = 3
 """Of the catalogue, the composer and the writer together: another version makes other tasks of the same seed."""
@@ -29,7 +30,7 @@ class SynthPlan:
     shards: int = 1
     compiled: bool = False
     filtered: bool = True
-    threshold: float = 0.9
+    threshold: float = ALIKE
     away_from: str = ""
     """Digest of the tasks to stay away from."""
     shortest_ms: float = 0.0

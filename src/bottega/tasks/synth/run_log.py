@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.append_log import AppendLog, read_lines
+from bottega.core.closing import Closing
 from bottega.core.errors import UsageError
 
 
@@ -21,7 +22,7 @@ class RunRecord:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class RunLog:
+class RunLog(Closing):
     """The first line holds the terms of the run; one with other terms is another run."""
 
     def __init__(self, path: Path, terms: dict[str, object]):
@@ -35,10 +36,7 @@ class RunLog:
             self._log.close()
             raise
 
-    def __enter__(self) -> RunLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._log.close()
 
     def append(self, record: RunRecord) -> None:

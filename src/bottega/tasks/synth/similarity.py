@@ -16,6 +16,7 @@ from bottega.core.errors import TaskError
 from bottega.core.task import Task, parsed
 
 ALIKE = 0.9
+"""From which likeness on a task is dropped, unless a run says otherwise."""
 _LIBRARIES = frozenset({"torch", "nn", "F", "math", "np", "numpy", "einops", "functional"})
 _OPERATOR, _ORDER, _EDGE, _PATH = 8, 4, 1, 1
 """Weights of a name of torch, of two that follow one another, of a node under its parent, and of a node under its grandparent."""

@@ -87,29 +87,29 @@ def prepared(form: Any) -> Any:
     return kind, content
 
 
-def misfit(value: Any, form: Any, seen: list[torch.Tensor]) -> str:
+def form_mismatch(value: Any, form: Any, seen: list[torch.Tensor]) -> str:
     """How a value differs from the form that it had when the kernel was judged; its tensors are put into `seen`."""
     kind, wanted = form
     if kind == "tensor":
-        return misfit_tensor(value, wanted, seen)
+        return tensor_form_mismatch(value, wanted, seen)
     if kind in ("tuple", "list"):
         if not isinstance(value, tuple if kind == "tuple" else list) or len(value) != len(wanted):
             return "other arguments" if isinstance(value, tuple | list) else f"a {type(value).__name__} where a {kind} was"
         for item, part in zip(value, wanted):
-            reason = misfit(item, part, seen)
+            reason = form_mismatch(item, part, seen)
             if reason:
                 return reason
         return ""
     if kind == "dict":
         if not isinstance(value, dict) or list(value) != [key for key, _ in wanted]:
             return "another dictionary"
-        return next((reason for key, part in wanted if (reason := misfit(value[key], part, seen))), "")
+        return next((reason for key, part in wanted if (reason := form_mismatch(value[key], part, seen))), "")
     if kind == "type":
         return "" if type(value).__name__ == wanted else f"a {type(value).__name__} where a {wanted} was"
     return "" if type(value) is type(wanted) and value == wanted else f"{value!r} where {wanted!r} was"
 
 
-def misfit_tensor(value: Any, wanted: Any, seen: list[torch.Tensor]) -> str:
+def tensor_form_mismatch(value: Any, wanted: Any, seen: list[torch.Tensor]) -> str:
     if type(value) is not torch.Tensor and type(value) is not nn.Parameter:
         return f"a {type(value).__name__} where a tensor was"
     dtype, shape, stride = wanted

@@ -23,9 +23,9 @@ from bottega.episodes.delivery.drop_in.calls import (
     classes_of,
     filled,
     fitting,
+    form_mismatch,
     in_place,
     leaves_of,
-    misfit,
     named_places,
     prepared,
     side_by_side,
@@ -160,7 +160,7 @@ class DropIn(nn.Module):
         reason = "other arguments"
         for place, form in enumerate(self.forms):
             seen.clear()
-            reason = misfit(arguments, form, seen)
+            reason = form_mismatch(arguments, form, seen)
             if not reason:
                 self.__dict__["_matched"] = place
                 break
