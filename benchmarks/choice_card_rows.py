@@ -1,29 +1,38 @@
 """Prompts that differ in their cards alone, and what is right to answer: the rows of `choice_counterfactual.py`.
 
 A card that is shown is followed, whatever it says; cards whose conditions do not hold are not shown, as code checks them. Cards are the task's
-winner, and any other choice that ran.
+winner, any other choice that ran, and for the selector all winners beside made-up cards of other devices. The selector's right answer is what was
+measured: the offered cards whose advice is fastest on the task.
 """
 
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from choice_cards import ChoiceCard, Range, answer_with
+from choice_cards import ChoiceCard, Range, advised_gain, answer_with
 from choice_places import places_of
 from choice_sweep import SURE, Row
 from choice_tasks import SweepTask
 
+from bottega.agents import selector
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.callgraph_names import recorded
 from bottega.compiler.choice_places import ChoicePlace
+from bottega.compiler.workload import workload_of
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
-from bottega.data.answers import written
+from bottega.core.workload import Workload
+from bottega.data.answers import selected, written
+from bottega.skills.library import Library
 from bottega.skills.query import Query, query_for
+from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.tasks.tags import tags_of
 
 HERE = "NVIDIA H200"
@@ -33,7 +42,11 @@ PROCESSORS = {
 }  # fmt: skip
 """Devices that a prompt or a card may name; nothing was measured on the others."""
 PROMPTS = Path(__file__).parent / "choice_prompts"
-NONE, RIGHT, WRONG = "no card", "right card", "wrong advice"
+OFFERED, PICKED = 12, 2
+"""Cards that BM25 shows the selector, and that it may pick."""
+NONE, RIGHT, WRONG, FOUND, BM25, CHECKED, SELECTOR = (
+    "no card", "right card", "wrong advice", "finding", "bm25", "conditions", "selector",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,21 @@ class Known:
     """Of its winner, where that surely beat the rule by choices alone and all its places have sizes; one for each place."""
 
     @property
+    def own(self) -> set[str]:
+        """Names of the right cards."""
+        return {card.name for card in self.right}
+
+    @property
     def chance(self) -> random.Random:
         return random.Random(self.task.id)
+
+    @property
+    def workload(self) -> Workload:
+        return workload_of(recorded(self.task.source), DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0))
+
+    def gain(self, card: ChoiceCard) -> float | None:
+        """Measured, of the variant that a card advises."""
+        return advised_gain(self.row, self.places, card)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -133,20 +159,30 @@ def training_cases(one: Known) -> list[Case]:
     return cases
 
 
-def held_out_cases(one: Known) -> list[Case]:
+def held_out_cases(one: Known, found: Sequence[ChoiceCard], offered: Offer) -> list[Case]:
     """Wrong advice is the right card with another choice: its conditions hold, and the choice ran."""
-    chance, wrong = one.chance, []
-    for card in one.right:
-        labels = [
-            label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice
-        ]
-        wrong += [replace(card, choice=chance.choice(labels))] if labels else []
-    cases = [Case(NONE, HERE, ()), Case(RIGHT, HERE, one.right), Case(WRONG, HERE, tuple(wrong))]
-    return [case for case in cases if case.cards or case.kind == NONE]
+    chance = one.chance
+    holding = [card for card in found if any(card.holds(place, one.task.dtype, HERE) for place in one.places.values())]
+    cases = [
+        Case(NONE, HERE, ()),
+        Case(BM25, HERE, tuple(offered.unchecked[:1])),
+        Case(CHECKED, HERE, tuple(offered.checked[:1])),
+        Case(FOUND, HERE, tuple(holding[:PICKED])),
+    ]
+    if one.right:
+        wrong = []
+        for card in one.right:
+            labels = [
+                label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice
+            ]
+            wrong += [replace(card, choice=chance.choice(labels))] if labels else []
+        cases += [Case(RIGHT, HERE, one.right), Case(WRONG, HERE, tuple(wrong))]
+    # where no card holds, who is offered checked cards has none
+    return [case for case in cases if case.cards or case.kind in (NONE, CHECKED)]
 
 
-def chat(one: Known, case: Case) -> Row | None:
-    """A training row; None where an answer cannot be read back."""
+def chat(one: Known, case: Case, prompts: Prompts | None = None) -> Row | None:
+    """A training row; None where an answer cannot be read back. `prompts`: else those that name the device."""
     graph = recorded(one.task.source)
     given = WriterInput(
         one.task.task,
@@ -160,9 +196,62 @@ def chat(one: Known, case: Case) -> Row | None:
         text = written(answer, "", "terse", task_source=one.task.source, callgraph=graph)
     except BottegaError:
         return None
-    prompt = [{"role": each.role, "content": each.content} for each in messages(given, Prompts("terse", PROMPTS))]
-    content = [*prompt, {"role": "assistant", "content": text}]
-    return {"messages": content, "role": "write", "split": "train", "kind": case.kind, "task": one.task.id}
+    asked = messages(given, prompts or Prompts("terse", PROMPTS))
+    return _row(asked, text, "write") | {"kind": case.kind, "task": one.task.id}
+
+
+def selecting(one: Known, offered: Sequence[ChoiceCard]) -> Row:
+    """Right are the offered cards whose advice is surely faster than the rule's choice on this task, the fastest first."""
+    graph = recorded(one.task.source)
+    gains = {card.name: one.gain(card) or 1.0 for card in offered}
+    better = sorted((card for card in offered if gains[card.name] >= SURE), key=lambda card: -gains[card.name])
+    headers = tuple(card.skill().header for card in offered)
+    given = selector.SelectorInput(one.task.task, headers, PICKED, HERE, "triton", graph if graph.calls else None)
+    text = selected([card.skill() for card in better[:PICKED]], PICKED, "terse")
+    return _row(selector.messages(given, Prompts("terse", PROMPTS)), text, "select") | {"kind": "select", "task": one.task.id}
+
+
+def _row(prompt: Sequence[Any], answer: str, role: str) -> Row:
+    content = [{"role": message.role, "content": message.content} for message in prompt]
+    return {"messages": [*content, {"role": "assistant", "content": answer}], "role": role, "split": "train"}
+
+
+def library_of(some: Sequence[Known]) -> dict[str, ChoiceCard]:
+    """Every winner's cards, and beside each a made-up one of another device that says something else."""
+    found: dict[str, ChoiceCard] = {}
+    for one in some:
+        for card in one.right:
+            chance = random.Random(card.name)
+            labels = [
+                label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice
+            ]
+            found[card.name] = card
+            if labels:
+                there = chance.choice([device for device in PROCESSORS if device != HERE])
+                decoy = replace(card, device=there, choice=chance.choice(labels))
+                found[decoy.name] = decoy
+    return found
+
+
+@dataclass(frozen=True)
+class Offer:
+    """BM25's best for a task: of all cards, and of those whose conditions hold."""
+
+    unchecked: tuple[ChoiceCard, ...] = ()
+    checked: tuple[ChoiceCard, ...] = ()
+
+
+def retrieved(some: Sequence[Known], cards: Mapping[str, ChoiceCard]) -> dict[str, Offer]:
+    only = Filter(EVERY_STATE, "triton", "cuda")
+    found: dict[str, Offer] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        library = Library(Path(folder) / "library")
+        library.add_many([card.skill() for card in cards.values()])
+        for one in some:
+            query, holding = query_of(one.task), replace(only, workload=partial(getattr, one, "workload"))
+            hits = (library.search(query, OFFERED, each) for each in (only, holding))
+            found[one.task.id] = Offer(*(tuple(cards[hit.skill.name] for hit in part) for part in hits))
+    return found
 
 
 def query_of(task: SweepTask) -> Query:

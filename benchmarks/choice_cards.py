@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from choice_sweep import Row, geometric_mean
@@ -41,7 +41,9 @@ class ChoiceCard:
     """By the name of a size, both ends included."""
     choice: str
     """`tile=(128, 64, 32), warps=4`."""
-    tags: tuple[str, ...] = ()
+    tags: tuple[str, ...] = field(default=())
+    effect: str = "Measured over the rule's own choice."
+    provenance: Provenance = field(default=Provenance("sweep"))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ChoiceCard:
@@ -111,10 +113,10 @@ class ChoiceCard:
             anchor=f"Answers with {self.where}.",
             technique=self.technique,
             example=self.technique,
-            effect="Measured over the rule's own choice.",
+            effect=self.effect[:400],
             failures=("Elsewhere, on another device or for other sizes, the rule's own choice is as fast or faster.",),
             applies_to=self.applies_to,
-            provenance=Provenance("sweep"),
+            provenance=self.provenance,
         )  # fmt: skip
 
 

@@ -103,6 +103,10 @@ class Chooser:
 
     @classmethod
     def open(cls, name: str, device: str) -> Chooser:
+        if name == "features":
+            from choice_features import FeatureChooser
+
+            return FeatureChooser(device)
         loaded = load(name, device=device, dtype="float32")
         return cls(loaded.model.model, loaded.tokenizer.inner, device)
 
@@ -115,8 +119,20 @@ class Chooser:
         return [*self.model.parameters(), *self.head.parameters()]
 
     def scores(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Of each row's options; a row's `bias`, by option, is what is believed of them beforehand. The options stand one behind the other after the
-        prompt, and each sees the prompt and itself alone, so that a batch is one pass."""
+        """Of each row's options; a row's `bias`, by option, is what is believed of them beforehand."""
+        found = self._scores(rows)
+        for at, row in enumerate(rows):
+            if "bias" in row:
+                some = list(row["bias"])
+                found[at] = found[at].index_add(
+                    0,
+                    torch.tensor(some, device=self.device),
+                    torch.tensor([row["bias"][each] for each in some], device=self.device),
+                )
+        return found
+
+    def _scores(self, rows: Sequence[Row]) -> list[Tensor]:
+        """The options stand one behind the other after the prompt, and each sees the prompt and itself alone, so that a batch is one pass."""
         some = [self._tokens(row) for row in rows]
         longest = -(-max(len(one.ids) for one in some) // 8) * 8  # as the kernels for masks want it
         ids, places, segments = (
@@ -134,13 +150,8 @@ class Chooser:
                 input_ids=ids, attention_mask=seen[:, None], position_ids=places, use_cache=False
             ).last_hidden_state
         last = torch.tensor([line * longest + end for line, one in enumerate(some) for end in one.ends], device=self.device)
-        every = self.head(states.flatten(0, 1)[last].float())[:, 0]
-        found = list(every.split([len(one.ends) for one in some]))
-        for at, row in enumerate(rows):
-            if believed := row.get("bias"):
-                added = (torch.tensor(list(values), device=self.device) for values in (believed, believed.values()))
-                found[at] = found[at].index_add(0, *added)
-        return found
+        found = self.head(states.flatten(0, 1)[last].float())[:, 0]
+        return list(found.split([len(one.ends) for one in some]))
 
     def _tokens(self, row: Row) -> Tokens:
         """Read once, since a row comes in every epoch."""

@@ -14,46 +14,32 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from choice_card_rows import HERE, PROCESSORS, query_of
-from choice_cards import ChoiceCard, advised_gain
+from choice_card_rows import query_of
+from choice_cards import ChoiceCard
+from choice_findings import device_of
 from choice_folds import FOLDS, fold_of, measured, part_of, rows_file
 from choice_growth import Proposal, Tried, proposals
 from choice_learning import WORST
 from choice_options import Folder, Limit, Processes
-from choice_places import fused_place, places_of
 from choice_policy import FACTS, described
+from choice_retrieval import BM25, CHECKED, Measurements, read_task
 from choice_sweep import Row
 from choice_tasks import SweepTask
 from figure import write_rows
 
-from bottega.compiler.callgraph_names import recorded
-from bottega.compiler.choice_places import ChoicePlace
-from bottega.compiler.workload import workload_of
-from bottega.core.device import DeviceFacts
-from bottega.core.workload import Workload
 from bottega.skills.library import Library
 from bottega.skills.query import Query
 from bottega.skills.retrieve import EVERY_STATE, Filter
 
 NO_CARD = "none"
-BM25, CHECKED, SUREST = "BM25's first card", "BM25's first whose conditions hold", "the card of the surest evidence"
-
-
-@dataclass(frozen=True)
-class Measurements:
-    """One task of the sweep: its places, its workload, and what every variant gains."""
-
-    task: SweepTask
-    row: Row
-    places: Mapping[str, ChoicePlace]
-    workload: Workload
+SUREST = "the card of the surest evidence"
 
 
 def main(
@@ -66,14 +52,13 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     rows, every = measured(sweep, read, processes, limit)
     for fold in range(FOLDS):
-        made = fold_rows(every, fold, offered, str(rows[0]["where"]).split(",")[0])
+        made = fold_rows(every, fold, offered, device_of(rows))
         write_rows(rows_file(folder, fold), made)
         print(f"fold {fold}: {len(made)} tasks, {sum(len(row['options']) for row in made)} options", flush=True)
 
 
 def read(task: SweepTask, row: Row) -> tuple[Measurements, Query]:
-    workload = workload_of(recorded(task.source), DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0))
-    return Measurements(task, row, {**places_of(task), **fused_place(task)}, workload), query_of(task)
+    return read_task(task, row), query_of(task)
 
 
 def fold_rows(every: Sequence[tuple[Measurements, Query]], fold: int, offered: int, device: str) -> list[Row]:
@@ -133,7 +118,7 @@ def offers(
 
 def _gain(one: Measurements, card: Proposal) -> float:
     """Log of what following its advice gains."""
-    return max(WORST, math.log(advised_gain(one.row, one.places, card.card) or 1.0))
+    return max(WORST, math.log(one.gain(card.card) or 1.0))
 
 
 def advised(one: Measurements, card: ChoiceCard) -> list[int]:

@@ -27,7 +27,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from choice_sweep import Row, rows_of
-from figure import say
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, read
@@ -152,14 +151,14 @@ def answered(spec: str, device: str, asked: Sequence[Asked], tokens: int, pool: 
         {"task": one.row["task"], "text": text, "source": source, "fault": fault}
         for one, text, (source, fault) in zip(asked, texts, found)
     ]
-    say(f"read in {time.monotonic() - begun:.0f} s")
+    log(f"read in {time.monotonic() - begun:.0f} s")
     return made
 
 
 def drawn_texts(spec: str, device: str, asked: Sequence[Asked], tokens: int) -> list[str]:
     begun = time.monotonic()
     found = asyncio.run(_texts(spec, device, asked, tokens))
-    say(f"{len(found)} answers of {spec} in {time.monotonic() - begun:.0f} s")
+    log(f"{len(found)} answers of {spec} in {time.monotonic() - begun:.0f} s")
     return found
 
 
@@ -231,7 +230,7 @@ def judge_answers(
                     for candidate in wanted[name].values():
                         keep(candidate, alone.judge(task, candidate))
             except Exception as error:  # one task may not end the rest
-                say(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+                log(f"{name}: {type(error).__name__}: {str(error)[:200]}")
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(one, wanted))
@@ -241,7 +240,7 @@ def judge_answers(
             if each and not isolated:
                 one(name)
     where = {key: round(spent) for key, spent in together.seconds.most_common(6)} if together is not None else ""
-    say(f"{len(known) - before} of {asked} kernels judged in {time.monotonic() - begun:.0f} s {where}")
+    log(f"{len(known) - before} of {asked} kernels judged in {time.monotonic() - begun:.0f} s {where}")
     return known
 
 
@@ -305,6 +304,10 @@ def sft_command(rows: Path, out: Path, model: str, device: str, epochs: int, set
         f"model.device={device}", f"data.epochs={epochs}", "data.held_out=0", "optimiser.warmup=5", "checkpoint.every=10000",
         "checkpoint.export=bfloat16", *settings,
     ]  # fmt: skip
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

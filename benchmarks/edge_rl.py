@@ -1,13 +1,13 @@
-"""Does RL help a model that is right on some of its answers? From one cold start: RL, RL with shuffled advantages, fine-tuning on more of the cold
-start's own rows (`longer`), and on the compiler's answers to the same tasks (`compiler`; RL never sees them), each for as many seconds; then all of
-them on tasks of kinds that nobody was taught.
+"""Does RL help a model that is right on some of its answers? From one cold start: RL, RL with shuffled advantages, fine-tuning on own right
+answers, on more of the cold start's own rows (`longer`), and on the compiler's answers to the same tasks (`compiler`; RL never sees them), each for
+as many seconds; then all of them on tasks of kinds that nobody was taught.
 
 Tasks are kept of which a tenth to nine tenths of the samples are right (`select`): by the judge, after `repair.py draw`, or, in seconds and without
 one, by what is the compiler's answer to the letter (`draw`, `select --by-answer`). While it learns, those that leave that band give way
 (`rollout.band`). A step is one turn of 16 tasks and replaces none. A right answer earns 0.3 and a wrong one nothing where nothing is timed: to leave
 matrix products to the library is right, so coverage neither pays (`reward.name=kevin`) nor drops an answer (`rejection.coverage.on`). All weights are
 trained: in a few dozen updates an adapter hardly moves. Stages, because a GPU may be lent for minutes: every arm stops at its time with a checkpoint,
-and the same call goes on. `edge_rl.sh` is all of it in ten minutes.
+and the same call goes on. `edge_rl.sh` is all of it in ten minutes. `pack` and `unpack` carry an arm to another machine in files of 15 MB.
 
     PYTHONPATH=src python3 benchmarks/edge_rl.py draw edge --skip 1000 --limit 800
     PYTHONPATH=src python3 benchmarks/edge_rl.py select edge --by-answer
@@ -20,10 +20,14 @@ and the same call goes on. `edge_rl.sh` is all of it in ten minutes.
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,11 +51,12 @@ from edge_data import (
     is_right,
     judge_answers,
     known_verdicts,
+    log,
     points,
     split_of,
     wholly_judged,
 )
-from figure import Device, Workers, say, write_rows
+from figure import Device, Workers, write_rows
 from repair import COLD, LONGEST_ANSWER, Limit, Round, Seconds, Skip
 
 from bottega.bench.bootstrap import Draws
@@ -61,12 +66,23 @@ from bottega.train.config import read_config
 from bottega.train.learner import Learner
 from bottega.train.rl import RlEvent
 from bottega.train.rl import train as train_rl
-from bottega.train.rollout import open_inputs
+from bottega.train.rollout import RlInputs, open_inputs
 from bottega.train.run_directory import CHECKPOINTS, CONFIG, MODEL, resumed_config
+from bottega.train.settings import Config
 from bottega.train.sft import load_for_training, sft
 
 KEPT, BAND = "kept", (0.1, 0.9)
-ARMS: dict[str, tuple[str, ...]] = {"rl": (), "shuffled": ("ablations.shuffled_advantages=true",)}
+ARMS: dict[str, tuple[str, ...]] = {
+    "rl": (),
+    "shuffled": ("ablations.shuffled_advantages=true",),
+    "own": ("stages.own_answers=1000",),
+    "ppo": ("advantage.name=gae", "stages.critic=2", "critic.lr=2e-4"),
+    "two-turns": ("rollout.turns=2", "rollout.tasks=8"),
+    "joint": (
+        "rollout.turns=2", "rollout.tasks=8", "ablations.skills=true", "rollout.schemes=1", "rollout.samples=4", "rollout.summaries=2",
+        "skills.library=starter", "skills.proofs=1", "skills.rounds=8", "skills.siblings=2",
+    ),
+}  # fmt: skip
 SFT = {"compiler": KEPT, "longer": COLD}
 """Fine-tuning, by the name of its rows."""
 RL_SETTINGS = (
@@ -77,11 +93,13 @@ RL_SETTINGS = (
     "optimiser.weight_decay=0", "optimiser.warmup=0", "checkpoint.every=1000", "checkpoint.keep=1", "checkpoint.export=bfloat16",
     "log.tensorboard=false",
 )  # fmt: skip
+PIECE = 15_000_000
 FIGURES = (
     "correct", "reward", "write/advantage_zero", "entropy", "gradient", "clipped_share", "mismatch", "dropped/mismatch", "junk", "cut", "unjudged",
     "tokens/answer", "rows", "seconds/rollout", "seconds/training", "seconds/step", "busy/generator", "busy/judge",
 )  # fmt: skip
 """Of a step, that are told."""
+Inputs = Callable[[Config], AbstractContextManager[RlInputs]]
 
 app = typer.Typer(add_completion=False, help=__doc__)
 Arm = Annotated[str, typer.Argument(help=", ".join((*ARMS, *SFT)))]
@@ -161,19 +179,32 @@ def arm(
         f"rollout.judge_workers={workers}",
     ]
     inputs = partial(trusted_inputs, timed=not untimed) if trusted else open_inputs
-    run, preset = folder / name, "one-gpu" if device.startswith("cuda") else None
-    known = (run / CONFIG).exists()
-    asked = [*RL_SETTINGS, *own, *ARMS[name], *settings.split()]
-    config = resumed_config("rl", run) if known else read_config("rl", preset, None, asked)
-    ended = train_rl(config, run, resume=known, inputs=inputs, on_event=_tell, stop=late)
-    print(f"{name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}")
+    run_arm(folder / name, device, [*RL_SETTINGS, *own, *ARMS[name], *settings.split()], late, inputs)
 
 
-def _tell(event: RlEvent) -> None:
+def run_arm(
+    run: Path,
+    device: str,
+    settings: Sequence[str],
+    late: Callable[[], bool],
+    inputs: Inputs = open_inputs,
+    figures: Sequence[str] = FIGURES,
+) -> None:
+    """RL as `bottega train` has it, until it is late. A run that is there goes on."""
+    begun, known = time.monotonic(), (run / CONFIG).exists()
+    preset = "one-gpu" if device.startswith("cuda") else None
+    config = resumed_config("rl", run) if known else read_config("rl", preset, None, settings)
+    ended = train_rl(config, run, resume=known, inputs=inputs, on_event=partial(_tell, figures=figures), stop=late)
+    print(
+        f"{run.name}: {ended.step} steps, {time.monotonic() - begun:.0f} s in this call; {ended.stopped or 'all steps taken'}"
+    )
+
+
+def _tell(event: RlEvent, figures: Sequence[str]) -> None:
     if isinstance(event, Measured) and event.key.startswith(("train/", "checkpoint/")):
-        told = {key: round(event.values[key], 3) for key in FIGURES if key in event.values}
+        told = {key: round(event.values[key], 3) for key in figures if key in event.values}
         if told:
-            say(f"step {event.step}: {told} {event.note}")
+            log(f"step {event.step}: {told} {event.note}")
 
 
 def _fine_tuned(folder: Path, name: str, model: str, device: str, late: Callable[[], bool], settings: Sequence[str]) -> int:
@@ -281,6 +312,38 @@ def contrasts(found: Scores) -> Iterator[str]:
         if both:
             pairs = [difference(*([found[way][task][place] for task in both] for way in (one, other))) for place in (0, 1)]
             yield f"| {one} over {other} | {len(both)} | {' | '.join(map(points, pairs))} |"
+
+
+# from machine to machine
+
+
+@app.command()
+def pack(folder: Folder, name: Arm, out: Annotated[Path, typer.Argument(help="Where the pieces go.")]) -> None:
+    """An arm's checkpoint, settings and log in pieces of 15 MB; not its model, which the next call exports again."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as file:
+        for path in sorted((folder / name).rglob("*")):
+            if path.is_file() and path.relative_to(folder / name).parts[0] not in (
+                "model",
+                "adapter",
+                "tokenizer",
+                "steps",
+                "tensorboard",
+            ):
+                file.add(path, path.relative_to(folder))
+    whole = data.getvalue()
+    out.mkdir(parents=True, exist_ok=True)
+    for number in range(0, len(whole), PIECE):
+        (out / f"{name}.tar.{number // PIECE:03}").write_bytes(whole[number : number + PIECE])
+    print(f"{name}: {len(whole) / 2**20:.0f} MiB in {-(-len(whole) // PIECE)} pieces")
+
+
+@app.command()
+def unpack(folder: Folder, name: Arm, pieces: Annotated[Path, typer.Argument(help="Where `pack` put them.")]) -> None:
+    whole = b"".join(path.read_bytes() for path in sorted(pieces.glob(f"{name}.tar.*")))
+    with tarfile.open(fileobj=io.BytesIO(whole)) as file:
+        file.extractall(folder, filter="data")
+    print(f"{name}: {sum(path.is_file() for path in (folder / name).rglob('*'))} files", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A library that grows by search: it begins empty, the cheap measuring mode finds what is faster on one task, and the gate tries it there and on
-tasks that were drawn, by verdicts, before the card is admitted. Nothing is trained.
+"""A library that grows by search, in place of RL (`growing_library.py`): it begins empty, the cheap measuring mode finds what is faster on one task,
+and the gate tries it there and on tasks that were drawn, by verdicts, before the card is admitted. Nothing is trained.
 
 Cards are the compiler's techniques (the starter card that teaches one, on the kernel with and without it) and, in Triton, the choices of the sweep's
 tasks (none of its times). The writer at the gate does what a card says and nothing else, so it always writes the same two texts: the gate's bound is
@@ -16,10 +16,9 @@ import hashlib
 import json
 import math
 import random
-import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,15 +28,14 @@ from typing import Annotated
 
 import typer
 from batching_judge import BatchingJudge
-from choice_card_rows import HERE, sizes_told
-from choice_cards import ChoiceCard
 from choice_distil import is_held_out
 from choice_places import places_of
 from choice_sweep import RESULTS, rows_of, tasks_of
 from choice_tasks import SweepTask
 from figure import Device, Workers, where
+from growing_library import card_table
+from growing_rows import told_card
 
-from bottega.compiler.choice_places import ChoicePlace
 from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.compiler.step_compiler import passes_of
 from bottega.core.candidate import Candidate
@@ -122,15 +120,6 @@ def by_choice(one: SweepTask, functions: Sequence[str] = ()) -> list[Follower]:
             key = f"{place.function} {one.dtype} {change.label}"
             found.append(Follower(key, change.place, one.task, one.candidate([change]), one.candidate(), card, place.sizes))
     return found
-
-
-def told_card(place: ChoicePlace, dtype: str, label: str) -> Skill:
-    """Of one choice, for sizes from half to four times the place's, between powers of two; its name can be read off it."""
-    size = sizes_told(place)[0]
-    power = place.sizes[size].bit_length() - 1
-    card = ChoiceCard(HERE, (place.function,), (dtype,), {size: (1 << max(0, power - 1), (1 << (power + 2)) - 1)}, label)
-    words = re.findall(r"[a-z0-9]+", f"{place.function} {label} {dtype}".lower())
-    return replace(card.skill(), name="_".join(words)[:64].rstrip("_"), effect="Faster than what the first attempt chose.")
 
 
 def followers(device: str, limit: int, processes: int, functions: Sequence[str] = ()) -> list[Follower]:
@@ -254,17 +243,6 @@ class Growth:
             decision = Decision("go on", f"{type(error).__name__}: {error}", GainInterval(1.0, 1.0, 1.0))
         told = f"{decision.step} {skill.name}, measured {self.gain(one):.2f}x on its own task, {len(siblings)} siblings"
         print(f"{told}: {decision.reason} ({time.monotonic() - begun:.0f} s)", flush=True)
-
-
-def card_table(library: Library) -> Iterator[str]:
-    cards = library.cards(SkillState.ADMITTED)
-    yield f"{len(cards)} cards admitted"
-    yield ""
-    yield "| card | tasks | pairs | why |"
-    yield "|---|---:|---:|---|"
-    for card in cards:
-        trials = library.evidence.trials(card.name)
-        yield f"| {card.name} | {len(trials)} | {sum(len(trial.with_skill) for trial in trials)} | {card.reason} |"
 
 
 def main(

@@ -46,24 +46,7 @@ class Layer:
         return self.full if size == "full" else self.small
 
     def task(self, size: Size = "full") -> Task:
-        sizes = self.sizes(size)
-        names, values = ", ".join(sizes), ", ".join(map(str, sizes.values()))
-        source = f"""import torch
-import torch.nn as nn
-{self.imports}
-
-{names}, = {values},
-H = torch.{self.dtype}
-{DRAWN if "drawn(" in self.build else ""}
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = {self.build}.to(H).eval()
-
-    def forward(self, {", ".join(self.inputs)}):
-        return {self.call}
-
+        source = f"""{self._module("Model", self.build, self.call, size)}
 
 def get_inputs():
     return [{", ".join(self.inputs.values())}]
@@ -73,6 +56,35 @@ def get_init_inputs():
     return []
 """
         return Task(source, self.name).validate()
+
+    def liger(self, size: Size = "full") -> str:
+        """The same layer with the class or function of Liger-Kernel that its authors put in the place of this one; empty where there is none."""
+        if self.name not in LIGER:
+            return ""
+        build, call = LIGER[self.name]
+        return self._module(
+            "ModelNew", build or self.build, call or self.call, size, "import liger_kernel.transformers as liger\n"
+        )
+
+    def _module(self, name: str, build: str, call: str, size: Size, imports: str = "") -> str:
+        sizes = self.sizes(size)
+        names, values = ", ".join(sizes), ", ".join(map(str, sizes.values()))
+        return f"""import torch
+import torch.nn as nn
+{imports}{self.imports}
+
+{names}, = {values},
+H = torch.{self.dtype}
+{DRAWN if "drawn(" in build else ""}
+
+class {name}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {build}.to(H).eval()
+
+    def forward(self, {", ".join(self.inputs)}):
+        return {call}
+"""
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,9 @@ class BuiltinTask:
 
     def task(self, size: Size = "full") -> Task:
         return load_builtin(self.file, "gpu" if size == "full" else "cpu")
+
+    def liger(self, size: Size = "full") -> str:
+        return ""
 
 
 DRAWN = """
@@ -244,6 +259,28 @@ LAYERS = (
           "sigmoid_focal_loss(logits, target, reduction='mean')",
           {"logits": "torch.randn(B, T, dtype=H)", "target": "torch.randint(0, 2, (B, T)).to(H)"}, {"B": 64, "T": 120087}, {"B": 2, "T": 30}),
 )  # fmt: skip
+
+
+def _liger_mlp(kind: str, model: str) -> tuple[str, str]:
+    return f"liger.{kind}({model}Config(hidden_size=DIM, intermediate_size=HIDDEN))", ""
+
+
+LIGER = {
+    "llama_rms_norm": ("liger.LigerRMSNorm(DIM)", ""),
+    "gemma3_rms_norm": ("liger.LigerRMSNorm(DIM, offset=1.0, casting_mode='gemma', init_fn='zeros')", ""),
+    "t5_layer_norm": ("liger.LigerRMSNorm(DIM)", ""),
+    "llama_rotary": ("", "liger.liger_rotary_pos_emb(q.clone(), k.clone(), cos, sin)"),
+    "causal_lm_loss": (
+        "",
+        "liger.LigerCrossEntropyLoss()(logits[:, :-1].reshape(-1, VOCABULARY), labels[:, 1:].reshape(-1)).float()",
+    ),
+    "llama_mlp": _liger_mlp("LigerSwiGLUMLP", "Llama"),
+    "llama_mlp_decode": _liger_mlp("LigerSwiGLUMLP", "Llama"),
+    "phi3_mlp": _liger_mlp("LigerPhi3SwiGLUMLP", "Phi3"),
+    "gemma2_mlp": _liger_mlp("LigerGEGLUMLP", "Gemma2"),
+    "qwen3_mlp_small": _liger_mlp("LigerSwiGLUMLP", "Qwen3"),
+}
+"""By layer: what is built in its place, and how it is called. Liger's rotary embedding works in place, so it gets copies."""
 
 
 def installed_layers() -> tuple[Layer, ...]:

@@ -1,5 +1,5 @@
 """Layers of transformers and torchvision at the shapes of real checkpoints, bf16, random weights: what the rule-based compiler makes of them, held
-against eager, torch.compile and max-autotune. No model is involved.
+against eager, torch.compile and max-autotune, and beside Liger-Kernel where that is installed and has the layer. No model is involved.
 
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
     PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp --dtype float32 --size laptop
@@ -20,6 +20,7 @@ built-in tasks in the place of layers, all levels in turn; with `--part 6` six c
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import math
 import os
@@ -60,6 +61,7 @@ from bottega.languages import candidate_from
 
 DRAFTS, VERDICTS = "drafts.jsonl", "verdicts.jsonl"
 KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
+LIGER = "Liger-Kernel"
 QUIET = 3
 """Judges at a time where verdicts that could not be told are given again."""
 AIM = 1.25
@@ -126,7 +128,7 @@ def run(
         asyncio.run(_search_all(folder, some, rows, settings, size, min(workers, cores), timeout, end))
         with EpisodeJournal(folder) as journal:
             found = {layer.name: _searched(journal, layer.name, rows[layer.name]) for layer in some}
-        chosen = {layer.name: _best(found[layer.name]) for layer in some}
+        chosen = {layer.name: _candidates(layer, found[layer.name], size) for layer in some}
         with Judge(device, workers=min(compilers, cores), timeout=timeout, baselines=names) as judge:
             _judge_all(judge, folder / VERDICTS, some, chosen, size, end)
         unsure = [layer for layer in some if _is_unsure(_verdicts(folder).get((layer.name, 0)))]
@@ -135,7 +137,7 @@ def run(
                 judge,
                 folder / VERDICTS,
                 unsure,
-                chosen,
+                {layer.name: chosen[layer.name][:1] for layer in unsure},
                 size,
                 end,
                 again=True,
@@ -201,7 +203,7 @@ async def _search_all(
 
 
 Numbered = tuple[int, dict[str, Any]]
-"""A kernel of a layer with its number."""
+"""A kernel of a layer with its number; the peer's has -1."""
 
 
 def _searched(journal: EpisodeJournal, layer: str, written: dict[str, Any]) -> list[tuple[str, SearchNode]]:
@@ -216,10 +218,12 @@ def _searched(journal: EpisodeJournal, layer: str, written: dict[str, Any]) -> l
     ]
 
 
-def _best(searched: Sequence[tuple[str, SearchNode]]) -> list[Numbered]:
-    """The best kernel of the search, if there is one."""
+def _candidates(layer: Judged, searched: Sequence[tuple[str, SearchNode]], size: Size) -> list[Numbered]:
+    """The best kernel of the search, and the peer's."""
     best = best_of([node for _, node in searched], "eager")
-    return [(0, {"technique": name, "source": node.turn.source}) for name, node in searched if node is best]
+    mine = [(0, {"technique": name, "source": node.turn.source}) for name, node in searched if node is best]
+    peer = layer.liger(size) if importlib.util.find_spec("liger_kernel") else ""
+    return [*mine, *([(-1, {"technique": LIGER, "source": peer})] if peer else [])]
 
 
 def _judge_all(
@@ -241,8 +245,10 @@ def _judge_all(
             if (layer.name, number) in known or time.monotonic() > end:
                 continue
             try:
-                candidate = candidate_from(draft["source"])  # the compiler wrote it
-                verdict = judge.judge(task, candidate, cancellation=cancellation, own_code=True).to_json()
+                options: dict[str, Any] = (
+                    {"baselines": ("eager",)} if number < 0 else {"own_code": True}
+                )  # the compiler wrote it
+                verdict = judge.judge(task, candidate_from(draft["source"]), cancellation=cancellation, **options).to_json()
             except BottegaError as error:
                 say(f"{layer.name}: no verdict: {_line(str(error))}")
                 continue
@@ -279,7 +285,7 @@ def _row(layer: str, number: int, technique: str, verdict: dict[str, Any]) -> di
 def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it was judged; empty leaves it out.")] = "") -> None:
     """Print the table from what there is."""
     full, drafts = list(_verdicts(folder).values()), rows_in(folder / DRAFTS)
-    known = {row["layer"] for row in full}
+    known = {row["layer"] for row in full if row["draft"] >= 0}
     with EpisodeJournal(folder) as journal:
         quick = [
             _row(one["layer"], number, name, node.verdict.to_json())
@@ -294,21 +300,23 @@ def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it wa
 
 def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> Iterable[str]:
     """A line for each layer with its best draft, and the sums below."""
-    yield "| layer | best draft | outcome | eager | compile | autotune | own kernels | first error |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| layer | best draft | outcome | eager | compile | autotune | Liger-Kernel | own kernels | first error |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     found: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for row in drafts:
-        mine = [each for each in verdicts if each["layer"] == row["layer"]]
+        mine = [each for each in verdicts if each["layer"] == row["layer"] and each["technique"] != LIGER]
+        peer = next((each for each in verdicts if each["layer"] == row["layer"] and each["technique"] == LIGER), None)
         best = max(mine, key=_rank, default=None)
         errors = [each for each in mine if not each["correct"] or each["outcome"] == "rejected"]
         error = row["refused"] or (
             f"{errors[0]['technique']}: {errors[0]['outcome']}: {_line(errors[0]['diagnosis'])}" if errors else ""
         )
         if best is None:
-            yield f"| {row['layer']} | {len(row['drafts'])} drafts | not judged | | | | | {error} |"
+            yield f"| {row['layer']} | {len(row['drafts'])} drafts | not judged | | | | | | {error} |"
             continue
         speedup = best["speedup"]
         cells = [f"{speedup[name]['point']:.2f}" if name in speedup else "" for name in MEASURED]
+        cells.append("" if peer is None else _over_peer(speedup, peer))
         share = best["coverage"].get("share")
         yield (
             f"| {row['layer']} | {best['technique']} | {best['outcome']} | {' | '.join(cells)} | "
@@ -327,6 +335,13 @@ def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) 
             f"{len(each)} against {' and '.join(names)}: {surely} surely faster than the best of them; geometric mean over it {mean:.2f}× "
             f"where what is slower stays as it is (aim {AIM}×)"
         )
+
+
+def _over_peer(speedup: dict[str, Any], peer: dict[str, Any]) -> str:
+    """Ours over the peer's, both over eager."""
+    if "eager" not in speedup or "eager" not in peer["speedup"]:
+        return str(peer["outcome"])
+    return f"{speedup['eager']['point'] / peer['speedup']['eager']['point']:.2f}"
 
 
 def _rank(row: dict[str, Any]) -> tuple[bool, float]:

@@ -37,6 +37,7 @@ from edge_data import (
     difference,
     is_right,
     judge_answers,
+    log,
     outcome_of,
     points,
     prompt_of,
@@ -45,7 +46,7 @@ from edge_data import (
     turn_of,
     wholly_judged,
 )
-from figure import Device, Workers, say, write_rows
+from figure import Device, Workers, write_rows
 
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.bench.bootstrap import Draws
@@ -202,7 +203,7 @@ def evaluate(
     ways = [{way: [is_right(one, verdicts) for one in lines[task, way]] for way in WAYS} for task in by_task]
     judged = [all(None not in found for found in one.values()) for one in ways]
     kept = wholly_judged(judged)
-    say(f"the first {kept} of {len(tasks)} tasks, {kept - sum(judged[:kept])} of them without verdicts")
+    log(f"the first {kept} of {len(tasks)} tasks, {kept - sum(judged[:kept])} of them without verdicts")
     rows = [
         {"task": row["task"], "family": row["family"], "dtype": row["dtype"], "answers": answers, **one}
         for row, one, whole in zip(tasks[:kept], ways, judged)

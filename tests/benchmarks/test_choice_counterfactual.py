@@ -1,4 +1,4 @@
-"""The same task is answered in another way with another card, and as by the rule without one."""
+"""The same task is answered in another way with another card, and as by the rule without one; cards that do not hold are not offered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 
 import pytest
 from choice_card_rows import (
+    CHECKED,
     HERE,
     NONE,
     RIGHT,
     WRONG,
     Known,
+    Offer,
     around,
     chat,
     held_out_cases,
     known,
+    library_of,
+    retrieved,
+    selecting,
     training_cases,
 )
 from choice_cards import ChoiceCard, answer_with
@@ -28,6 +33,7 @@ from module_task import module_task
 from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.skill import NOTHING_MORE, Conditions
 from bottega.core.task import Task
+from bottega.skills.conditions import unmet
 from bottega.skills.validation import admit_data
 
 SOURCE = module_task(
@@ -96,11 +102,28 @@ def test_typed_conditions_are_told_in_the_words_that_the_model_was_taught(one: K
 
 
 def test_wrong_advice_differs_from_the_right_card_in_its_choice_alone(one: Known) -> None:
-    cases = {case.kind: case for case in held_out_cases(one)}
+    cases = {case.kind: case for case in held_out_cases(one, (), Offer(checked=one.right))}
     (right,), (wrong,) = (cases[kind].cards for kind in (RIGHT, WRONG))
     assert replace(wrong, choice=right.choice) == right and wrong.choice != right.choice
-    assert (wrong.functions[0], wrong.choice) in {(one.places[place].function, label) for place, label in one.choices}
-    assert not cases[NONE].cards
+    assert not unmet(wrong.applies_to, one.workload) and (wrong.functions[0], wrong.choice) in {
+        (one.places[place].function, label) for place, label in one.choices
+    }
+    assert cases[CHECKED].cards == (right,)
+
+
+def test_only_cards_that_hold_are_offered_and_the_selector_is_taught_the_fastest(one: Known) -> None:
+    (card,) = one.right
+    cards = library_of([one])
+    offer = retrieved([one], cards)[one.task.id]
+    assert {found.name for found in offer.unchecked} == cards.keys() and len(cards) == 2
+    assert offer.checked == (card,), "the other one is for another device"
+    other = next(label for place, label in one.choices if one.places[place].function in card.functions and label != card.choice)
+    times = [{**tried, "ms": 1.0 if tried["label"] == other else 1.5} for tried in one.row["variants"]]
+    best, fast = replace(card, choice=other), replace(one, row={**one.row, "rule_ms": 2.0, "variants": times})
+    assert fast.gain(best) == 2.0
+    assert selecting(fast, [card, best])["messages"][-1]["content"].startswith(f"{best.name}: ")
+    slow = replace(fast, row={**fast.row, "rule_ms": 0.5})
+    assert selecting(slow, [card, best])["messages"][-1]["content"] == "none"
 
 
 def test_cards_of_every_kind_of_place_are_taken_by_a_library() -> None:

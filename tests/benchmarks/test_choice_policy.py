@@ -10,11 +10,12 @@ from typing import Any
 import choice_policy
 import pytest
 import torch
+from choice_distil import write_rows
+from choice_features import WORDS, FeatureChooser, features
 from choice_folds import FOLDS, fold_of, of_fold, rows_file
-from choice_learning import Chooser, objective
+from choice_learning import Chooser, Steps, objective
 from choice_model import small_chooser
 from choice_scores import SET_ASIDE, VALIDATED, all_scores, known_ways, report_lines, settled
-from figure import write_rows
 
 pytest.importorskip("transformers")
 
@@ -94,9 +95,6 @@ def test_options_behind_one_prompt_have_the_scores_of_whole_texts() -> None:
     mine, theirs = (torch.autograd.grad(sum(each.sum() for each in many), weight)[0] for many in (found, expected))
     torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(chooser.judged(rows[::-1])[0], found[1], rtol=1e-4, atol=1e-4)
-    chooser.reset()
-    assert chooser.judged(rows)[1].tolist() == [0.0, 0.0, 0.0]
-    assert chooser.judged([{**rows[1], "bias": {2: 1.5}}])[0].tolist() == [0.0, 0.0, 1.5], "what is believed beforehand"
 
 
 def test_a_model_learns_which_option_pays_and_what_is_there_is_not_learned_again(
@@ -115,12 +113,33 @@ def test_a_model_learns_which_option_pays_and_what_is_there_is_not_learned_again
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("scores-*")} == before
 
 
-def test_the_gradient_goes_on_from_what_imitation_has_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gradient_goes_on_from_what_imitation_has_learned(tmp_path: Path) -> None:
     """With a rate at which the second part alone learns nothing."""
-    monkeypatch.setattr(Chooser, "open", small_chooser)
-    monkeypatch.setattr(choice_policy, "GENTLER", 1e9)
-    facts = {"structure": "chain", "gain": 1.3, "options": ["rule", "fast", "slow"], "gains": [0.0, 0.3, -0.3]}
+    facts = {"structure": "chain", "gain": 1.3, "options": ["rule", "warps=8", "warps=1"], "gains": [0.0, 0.3, -0.3]}
     rows = [{**facts, "task": f"{n}", "prompt": f"task {n}\nFastest:"} for n in range(48)]
     write_rows(rows_file(tmp_path, 1), of_fold(rows, 1))
-    choice_policy.learn(tmp_path, 1, "refined", "cpu", "small", 10, 10, "1e-2", 0, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice_policy, "GENTLER", 1e9)
+        choice_policy.learn(tmp_path, 1, "refined", "cpu", "features", 10, 10, "1e-2", 0, 0)
     assert all(gain == pytest.approx(0.3, abs=1e-4) for gain in settled(all_scores(tmp_path), "greedy")["refined"].values())
+
+
+def test_features_tell_words_and_numbers_apart() -> None:
+    texts = ("row (columns 2^6): warps=2", "row (columns 2^9): warps=2", "rows (columns 2^6): warps=2")
+    small, large, other = map(features, texts)
+    assert small != large and small[:WORDS] == large[:WORDS] and small[:WORDS] != other[:WORDS]
+    assert features("tile=(64, 32)") != features("tile=(32, 64)")
+    assert features("(1.10x), others 5: 0.90x") != features("(0.90x), others 5: 1.10x")
+
+
+def test_the_small_network_learns_and_begins_anew() -> None:
+    chooser, rows = FeatureChooser("cpu"), [{"prompt": "row", "options": ["rule", "warps=8", "warps=1"]}]
+    chooser.reset()
+    assert chooser.judged(rows)[0].tolist() == [0.0, 0.0, 0.0]
+    assert chooser.judged([{**rows[0], "bias": {2: 1.5}}])[0].tolist() == [0.0, 0.0, 1.5], "what is believed beforehand"
+    steps, gains = Steps(chooser, 1e-2, 60), torch.tensor([0.0, 0.3, -0.3])
+    for _ in range(60):
+        steps.take(objective("gradient", chooser.scores(rows)[0], gains, random.Random(0)))
+    assert int(chooser.judged(rows)[0].argmax()) == 1
+    chooser.reset()
+    assert chooser.judged(rows)[0].tolist() == [0.0, 0.0, 0.0]

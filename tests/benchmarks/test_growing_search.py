@@ -10,7 +10,8 @@ from typing import Any
 
 import growing_search
 import pytest
-from growing_search import SERVED, Follower, Growth, card_table, techniques, told_card
+from growing_rows import told_card
+from growing_search import SERVED, Follower, Growth, techniques
 
 from bottega.compiler.choice_places import ChoicePlace
 from bottega.core.candidate import Candidate
@@ -51,14 +52,8 @@ def grown(tmp_path: Path, every: list[Follower], judge: Any, seconds: float = 60
     growth = Growth(tmp_path, every, judge, time.monotonic() + seconds)
     growth.grow(10, growth.end)
     found = {card.name: card.state for card in growth.library.cards()}
-    assert f"{len(growth.admitted)} cards admitted" in card_table(growth.library)
     growth.library.close()
     return found
-
-
-def test_a_told_card_is_for_sizes_about_the_place() -> None:
-    card = told_card(ChoicePlace("rows", "rows", {"rows": 4096, "columns": 300}), "float32", "rows_of=512, warps=1")
-    assert card.applies_to.sizes == {"columns": (128, 1023)} and card.name == "rows_rows_of_512_warps_1_float32"
 
 
 def test_it_grows_and_judges_nothing_twice(tmp_path: Path) -> None:

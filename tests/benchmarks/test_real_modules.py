@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_layers import LAYERS
+from real_layers import LAYERS, LIGER
 from real_modules import DRAFTS, VERDICTS, _chosen, _judge_all, run, table
 
 from bottega.compiler.step_compiler import StepCompiler
@@ -34,6 +34,15 @@ def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
     assert any("bfloat16" in step.candidate.source and "@triton.jit" in step.candidate.source for step in steps)
 
 
+def test_a_peer_has_the_parameters_of_the_layer_that_it_stands_for() -> None:
+    pytest.importorskip("transformers")
+    for name in LIGER:
+        layer = next(layer for layer in LAYERS if layer.name == name)
+        assert "class ModelNew" in layer.liger("small")
+        compile(layer.liger(), name, "exec")
+    assert not LAYERS[-1].liger()
+
+
 def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
     def verdict(draft: int, outcome: str, point: float | None) -> dict[str, Any]:
         speedup = {} if point is None else {"eager": {"point": 2 * point, "low": point, "high": 3 * point},
@@ -45,8 +54,9 @@ def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
         {"layer": "one", "drafts": [{}, {}, {}], "refused": ""},
         {"layer": "two", "drafts": [], "refused": "not understood"},
     ]
-    lines = list(table(drafts, [verdict(0, "incorrect", None), verdict(1, "faster", 1.1), verdict(2, "faster", 1.3)]))
-    assert "| one | way 2 | faster | 2.60 | 1.30 |  | 50% | way 0: incorrect: too large an error |" in lines
+    peer = verdict(-1, "rejected", 0.65) | {"technique": "Liger-Kernel"}
+    lines = list(table(drafts, [verdict(0, "incorrect", None), verdict(1, "faster", 1.1), verdict(2, "faster", 1.3), peer]))
+    assert "| one | way 2 | faster | 2.60 | 1.30 |  | 2.00 | 50% | way 0: incorrect: too large an error |" in lines
     assert any("not understood" in line for line in lines)
     assert "1 surely faster" in lines[-1] and "1.30×" in lines[-1]
 
@@ -68,6 +78,7 @@ def test_the_first_built_in_tasks_are_of_all_levels_and_as_small_as_a_laptop_has
     first = [task.task("laptop") for task in tasks[:10]]
     assert [task.level for task in first].count(1) in (4, 5) and {task.level for task in first} == {1, 2, 3}
     assert all("size:cpu" in task.tags for task in first) and tasks[0].task("full").id != first[0].id
+    assert not tasks[0].liger("laptop")
 
 
 def test_a_layer_is_judged_once_and_one_that_fails_is_tried_again(tmp_path: Path) -> None:

@@ -12,13 +12,27 @@ import edge_rl
 import pytest
 import repair
 from edge_data import chat_row, difference, is_right, known_verdicts, points, prompt_of, split_of, turn_of
-from module_task import module_task
 from repair import contrasts, next_prompts, table
 
 from bottega.core.candidate import Candidate
 from bottega.core.verdict import Outcome, Verdict
 
-SOURCE = module_task("torch.relu(x)", "torch.randn(8, 8)")
+SOURCE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(8, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
 
 
 def task_row(name: str) -> dict[str, Any]:
@@ -142,6 +156,27 @@ def test_arms_are_compared_on_tasks_that_both_have(tmp_path: Path) -> None:
     assert found == {"cold": {"a": (0.0, 0.5), "b": (0.0, 0.5)}, "rl": {"a": (1.0, 1.0), "b": (1.0, 1.0)}}
     assert "| rl | 2 | 100.0% | 100.0% |" in list(edge_rl.table(found))
     assert any(line.startswith("| rl over cold | 2 | +100.0") for line in edge_rl.contrasts(found))
+
+
+def test_an_arm_comes_back_whole_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge_rl, "PIECE", 4000)
+    run = tmp_path / "here" / "rl"
+    files = {
+        "checkpoints/step-00000002/tensors/x": "w" * 9000,
+        "events.jsonl": "{}",
+        "model/model.safetensors": "m",
+        "steps/000001/events.jsonl": "s",
+    }
+    for place, text in files.items():
+        (run / place).parent.mkdir(parents=True, exist_ok=True)
+        (run / place).write_text(text)
+    edge_rl.pack(tmp_path / "here", "rl", tmp_path / "pieces")
+    assert len(list((tmp_path / "pieces").iterdir())) > 2
+    edge_rl.unpack(tmp_path / "there", "rl", tmp_path / "pieces")
+    found = sorted(
+        str(path.relative_to(tmp_path / "there" / "rl")) for path in (tmp_path / "there").rglob("*") if path.is_file()
+    )
+    assert found == ["checkpoints/step-00000002/tensors/x", "events.jsonl"]
 
 
 def test_settings_of_every_arm_can_be_read() -> None:
