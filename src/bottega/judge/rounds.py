@@ -33,6 +33,7 @@ from bottega.judge.trials import (
     may_keep,
     may_overwrite,
 )
+from bottega.judge.variants import PARTS, chosen
 from bottega.judge.worker_link import RunnerFailed
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
@@ -101,7 +102,7 @@ def run_rounds(
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
-            inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+            inputs = ahead.pop() if ahead else draw(chosen(accepted))
         if inputs.variant not in accepted:
             continue
         keep = keeps_outputs(candidate, profile)
@@ -124,7 +125,7 @@ def run_rounds(
         with options.paused():
             found = call_violations(candidate, mine, inputs, options)
             result.violations += [each for each in found if each not in result.violations]
-            whole = number >= audited and (inputs.variant == "spiked" or "spiked" not in accepted)
+            whole = number >= audited and (inputs.variant in ("spiked", *PARTS) or "spiked" not in accepted)
             audited = most if whole else audited
             problem = inspection.problem(mine, theirs, inputs, accepted[inputs.variant], whole)
         if problem:
