@@ -37,6 +37,7 @@ from bottega.judge.tensor_transport import (
     plain_values,
     same_shape,
 )
+from bottega.judge.ties import are_ties
 from bottega.judge.tolerance import tolerance
 from bottega.judge.typical_error import TypicalError
 from bottega.judge.worker_link import RunnerFailed
@@ -295,13 +296,15 @@ def no_more_wrong(
     usual: float = 0.0,
 ) -> bool:
     """Whether an output that is beyond its limits has hardly more wrong elements than the reference's. Asked only where the reference's own error
-    is beyond what its data type has, on these inputs or in its trial (`usual`)."""
-    outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
+    is beyond what its data type has, on these inputs or in its trial (`usual`). Of integers, whether they are ties."""
+    outputs, each = [each.want for each in held[: len(held) - len(options.mutates)]], held[place]
+    if comparison.exact and place < len(outputs):
+        return are_ties(each.got, each.want, place, oracle, inputs, options.state, outputs)
     least = tolerance(comparison.dtype, options.precision)
     well_conditioned = max(usual, comparison.reference_error) <= least.overall
     if comparison.exact or oracle.kind == "reference" or place >= len(outputs) or well_conditioned:
         return False
-    wrong, each = WrongElements(least.element), held[place]
+    wrong = WrongElements(least.element)
     for piece in oracle.truth(inputs, options.state, outputs):
         wrong.feed_all(rows_of(each.got, piece.rows), rows_of(each.want, piece.rows), piece.outputs[place])
     return wrong.alike
