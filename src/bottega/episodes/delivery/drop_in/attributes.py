@@ -35,10 +35,13 @@ def attributes_of(module: nn.Module) -> dict[str, Any]:
 
 
 def attributes(owner: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a module holds of its own; what is private only where its methods use it."""
+    """What a module holds of its own; what is private only where its methods use it. No tensors where a hook comes before its calls: it may make them
+    of the weights, as weight_norm's does."""
     names = names_used(type(owner))
     for name, value in owner.__dict__.items():
-        if name not in _OF_EVERY_MODULE and (name in names or not name.startswith("_")):
+        if name in _OF_EVERY_MODULE or (name.startswith("_") and name not in names):
+            continue
+        if not (isinstance(value, torch.Tensor) and owner._forward_pre_hooks):
             yield name, value
 
 
