@@ -7,6 +7,7 @@ import enum
 import functools
 import hashlib
 import types
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ DEEPEST = 3
 MOST_COMPARED = 64
 """Entries of a list or a dictionary that is compared in every call."""
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
+_names: "weakref.WeakKeyDictionary[type, frozenset[str]]" = weakref.WeakKeyDictionary()
 
 
 def attributes_of(module: nn.Module) -> dict[str, Any]:
@@ -64,9 +66,14 @@ def storage_of(tensor: Any) -> int:
         return 0
 
 
-@functools.cache
 def names_used(kind: type) -> frozenset[str]:
     """Every name that a module's methods use, apart from its constructor."""
+    if kind not in _names:
+        _names[kind] = _names_used(kind)
+    return _names[kind]
+
+
+def _names_used(kind: type) -> frozenset[str]:
     found: set[str] = set()
     for base in kind.__mro__:
         if base not in (nn.Module, object):
