@@ -4,7 +4,7 @@ Judge 21 drew inputs beyond 88 only beside zeros: right in every trial.
 """
 # task: softmax
 # expect: incorrect
-# options: timed=false
+# options: quick=false timed=false
 
 import torch
 from torch import nn

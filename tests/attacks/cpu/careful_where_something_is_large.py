@@ -4,7 +4,7 @@ Judge 21 drew faint rows only beside large elements: right in every trial.
 """
 # task: layer_norm
 # expect: incorrect
-# options: timed=false
+# options: quick=false timed=false
 
 import torch
 from torch import nn
