@@ -33,7 +33,7 @@ from bottega.judge.trials import (
     may_keep,
     may_overwrite,
 )
-from bottega.judge.variants import PARTS, chosen
+from bottega.judge.variants import PARTS, chosen, planned
 from bottega.judge.worker_link import RunnerFailed
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
@@ -99,10 +99,11 @@ def run_rounds(
     ending = _Ending(settings, seconds, fewest, begun, options.deadline)
     sure, audited = secrets.randbelow(fewest), secrets.randbelow(fewest)
     inspection = TimedOutputs(oracle, next(iter(baselines.values())), candidate, options, settings.quick)
+    plan = planned(accepted, fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
-            inputs = ahead.pop() if ahead else draw(chosen(accepted))
+            inputs = ahead.pop() if ahead else draw(plan[number] if number < len(plan) else chosen(accepted))
         if inputs.variant not in accepted:
             continue
         keep = keeps_outputs(candidate, profile)

@@ -22,7 +22,7 @@ from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 from bottega.judge.rounds import Rounds, answer_of, left_behind, run_rounds, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.trials import roundings
-from bottega.judge.variants import chosen
+from bottega.judge.variants import chosen, planned
 from bottega.judge.worker_link import RunnerFailed
 
 WARM_UP_ROUNDS = 2
@@ -51,17 +51,14 @@ class TimingStage:
         if self.run.context.device == "cpu":
             return drawn
         room = min(DRAWN_AHEAD_BYTES, torch.cuda.mem_get_info()[0] // 8)
-        for number in range(self._warm_up_rounds + self.run.settings.rounds[0]):
+        first = planned(self.run.accepted_variants(), self.run.settings.rounds[0])
+        for variant in ["plain"] * self._warm_up_rounds + first:
             room -= self.run.context.profile.input_room
             if room < 0:
                 break
             self.run.yield_to_timer()
             # The last are used first: warm-up rounds, on plain inputs.
-            drawn.append(
-                self.run.context.reference.draw(
-                    "plain" if number < self._warm_up_rounds else chosen(self.run.accepted_variants())
-                )
-            )
+            drawn.append(self.run.context.reference.draw(variant))
         return drawn[::-1]
 
     @property

@@ -21,3 +21,13 @@ def chosen(accepted: Iterable[str]) -> str:
     names = list(accepted)
     name = secrets.choice([each for each in names if each not in PARTS or "spiked" not in names])
     return secrets.choice([each for each in names if each in ("spiked", *PARTS)]) if name == "spiked" else name
+
+
+def planned(accepted: Iterable[str], count: int) -> list[str]:
+    """The same for so many calls, the first ones: each variant that has no trial in a quick verdict is among them, at a place of its own."""
+    names = list(accepted)
+    plan = [chosen(names) for _ in range(count)]
+    others = [each for each in names if each not in QUICK_VARIANTS][: count // 2]
+    for place, name in zip(secrets.SystemRandom().sample(range(count), len(others)), others):
+        plan[place] = name
+    return plan
