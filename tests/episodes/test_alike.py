@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -52,6 +53,12 @@ def test_modules_that_differ_in_what_no_answer_depends_on_are_alike() -> None:
     assert alike([Cached(0), Cached(1)], Arguments((), {}))[1] == ()  # which cannot be called so
     plain = [nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 2, bias=True)]
     assert alike(plain, given) == (plain, ())
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_what_a_hook_makes_of_the_weights_is_no_difference() -> None:
+    normed = [nn.utils.weight_norm(nn.Linear(2, 2)) for _ in range(2)]
+    assert alike(normed, Arguments((torch.ones(1, 2),), {})) == (normed, ())
 
 
 def test_of_real_layers() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from episodes.marked_kernel import KERNEL, TASK, inputs, made, who
+from episodes.marked_kernel import KERNEL, MARK, TASK, inputs, made, who
 from torch import nn
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from bottega.episodes.delivery.drop_in.state import ALIGNMENT
 
@@ -291,6 +294,97 @@ def test_modes_matter_where_the_module_has_them() -> None:
         assert dict(module.fallbacks) == {"the module is in training mode": 1}
         module.eval()
         module(*inputs())
+    assert module.calls == 1
+
+
+@pytest.mark.parametrize("part", ["nn.Dropout(0.5)", "nn.MultiheadAttention(dim, 2, dropout=0.5)"])
+def test_a_part_in_another_mode_is_the_originals(part: str) -> None:
+    task = TASK.replace("self.register_buffer", f"self.part = {part}\n        self.register_buffer")
+    optimized, original_task = made(
+        task.partition("def get_inputs")[0].replace("class Model", "class ModelNew"), task, training=False
+    )
+    original = original_task.Model(16).eval()
+    module = optimized.load(original)
+    with torch.no_grad():
+        module(*inputs())
+        original.part.train()  # dropout in evaluation, say, to see how sure a model is
+        module(*inputs())
+    assert module.calls == 1 and dict(module.fallbacks) == {"a part of it is in training mode": 1}
+
+
+@torch.no_grad()
+def test_one_call_at_a_time_is_the_kernels() -> None:
+    """It was judged so, and may have one buffer for all calls."""
+    started, go = threading.Event(), threading.Event()
+    kernel = KERNEL.replace("        return (self", "        WAIT()\n        return (self")
+    optimized, task = made(kernel)
+    optimized.WAIT = lambda: (started.set(), go.wait(20))
+    original = task.Model(16).requires_grad_(False)
+    module, call = optimized.load(original), inputs()
+    found: list[str] = []
+    first = threading.Thread(target=lambda: found.append(who(module, original, *call)))
+    first.start()
+    assert started.wait(20)
+    assert who(module, original, *call) == "original"
+    go.set()
+    first.join()
+    assert found == ["kernel"] and dict(module.fallbacks) == {"another thread is in a call": 1}
+    assert who(copy.deepcopy(module), original, *call) == "kernel"
+
+
+@torch.no_grad()
+def test_results_lie_as_the_originals_do() -> None:
+    optimized, task = made(
+        KERNEL.replace(f"* scale + {MARK}", f"* scale + {MARK}).t().contiguous().t()").replace("(self.lin", "((self.lin")
+    )
+    module, call = optimized.load(task.Model(16)), inputs()
+    assert module(*call).stride() == (16, 1) and module(*call).view(64).shape == (64,) and module.calls == 2
+
+
+@torch.no_grad()
+def test_whatever_wraps_or_grows_a_part_is_not_overlooked() -> None:
+    task = TASK.replace("self.register_buffer", "self.parts, self.sizes = nn.ModuleList(), [1]\n        self.register_buffer")
+    task = task.replace("nn.Linear(dim, dim)", "nn.Linear(dim, dim, bias=False)")
+    changes = [
+        lambda original: setattr(original.linear, "bias", nn.Parameter(torch.ones(16))),
+        lambda original: original.parts.append(nn.Identity()),
+        lambda original: setattr(original.linear, "forward", lambda x: x),
+        lambda original: original.sizes.append(2),
+        lambda original: setattr(original.linear, "weight", nn.Parameter(Special(torch.ones(16, 16)), requires_grad=False)),
+    ]
+    for change in changes:
+        optimized, original_task = made(task.partition("def get_inputs")[0].replace("class Model", "class ModelNew"), task)
+        original = original_task.Model(16)
+        module = optimized.load(original)
+        module(*inputs())
+        change(original)
+        module(*inputs())
+        assert module.calls == 1 and sum(module.fallbacks.values()) == 1, (change, module.fallbacks)
+
+
+def test_in_transforms_and_modes_of_torchs_the_original_runs(pair: tuple[Any, Any]) -> None:
+    module, original = pair
+    several = [copy.deepcopy(original) for _ in range(2)]
+    state = torch.func.stack_module_state(several)
+    x, scale = inputs()
+    with torch.no_grad():
+        each = torch.func.vmap(lambda *own: torch.func.functional_call(module, own, (x, scale)))(*state)
+        torch.testing.assert_close(each[1], several[1](x, scale))
+        traced = make_fx(lambda x: module(x, scale))(x)
+        assert torch.equal(traced(2 * x), original(2 * x, scale))
+        with forward_ad.dual_level():
+            assert module(forward_ad.make_dual(x, x), scale).shape == (4, 16)
+    assert module.calls == 0
+
+
+@torch.no_grad()
+def test_compiled_code_holds_the_original_of_what_changes_its_inputs() -> None:
+    task = TASK.replace("return (", "x.add_(1)\n        return (")
+    optimized, original_task = made(task.partition("def get_inputs")[0].replace("class Model", "class ModelNew"), task)
+    module = optimized.load(original_task.Model(16))
+    torch.compile(module, backend="aot_eager")(*inputs())
+    assert module.calls == 0
+    module(*inputs())
     assert module.calls == 1
 
 

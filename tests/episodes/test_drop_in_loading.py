@@ -23,6 +23,32 @@ def test_a_module_that_was_built_otherwise_is_refused() -> None:
     assert optimized.load(task.Model(16, 0.1), ignore=("eps",)).calls == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "use", "made_for", "given"),
+    [
+        ("self.act = how", "self.act(x)", "torch.relu", "torch.tanh"),
+        ("self.act = lambda x: x * how", "self.act(x)", "2.0", "3.0"),
+        ("self.act = functools.partial(torch.mul, torch.tensor(how))", "self.act(x)", "2.0", "3.0"),
+        ("self.config = {'gain': how}", "x * self.config['gain']", "2.0", "3.0"),
+        ("self.config = types.SimpleNamespace(gain=how)", "x * self.config.gain", "2.0", "3.0"),
+        ("self._gain = how", "x * self._gain", "2.0", "3.0"),
+        ("self.gains = [1.0] * 99 + [how]", "x * self.gains[-1]", "2.0", "3.0"),
+        ("self.gain = torch.tensor(how)", "x * self.gain", "2.0", "3.0"),
+        ("self.register_buffer('gain', torch.tensor(how), persistent=False)", "x * self.gain", "2.0", "3.0"),
+    ],
+    ids=lambda text: text if " = " in text or "buffer" in text else "",
+)
+def test_another_attribute_of_whatever_kind_is_refused(line: str, use: str, made_for: str, given: str) -> None:
+    task = TASK.replace("import torch\n", "import functools, types, torch\n", 1)
+    task = task.replace("dim, eps=1e-5)", "dim, how=None, eps=1e-5)").replace("dim, eps\n", f"dim, eps\n        {line}\n")
+    task = task.replace("return (self.linear(x)", f"x = self.linear(x)\n        return ({use}")
+    task = task.replace("return [16]", f"return [16, {made_for}]")
+    optimized, original_task = made(task.partition("def get_inputs")[0].replace("class Model", "class ModelNew"), task)
+    assert optimized.load(original_task.Model(16, eval(made_for))).calls == 0
+    with pytest.raises(ValueError, match="was made for another Model"):
+        optimized.load(original_task.Model(16, eval(given)))
+
+
 def test_parameters_of_other_names_are_refused_with_the_names() -> None:
     renamed = KERNEL.replace("self.linear", "self.project")
     optimized, task = made(renamed)
@@ -63,6 +89,15 @@ def test_trying_out_finds_a_kernel_that_forgets_the_weights() -> None:
     forgetful = forgetful.replace("return (self.linear(x) + self.shift)", "return (x @ WEIGHT.t())")
     told = try_out({**ARGUMENTS, "delivered": delivered_text(forgetful), "load": "load"})
     assert any("answers are not the original's" in problem for problem in told["problems"])
+
+
+def test_trying_out_finds_a_kernel_that_leaves_buffers_as_they_were() -> None:
+    task = TASK.replace("nn.Linear(dim, dim)", "nn.BatchNorm1d(dim)")
+    kernel = task.partition("def get_inputs")[0].replace("class Model", "class ModelNew")
+    kept = kernel.replace("self.linear(x)", "nn.functional.batch_norm(x, None, None, *self.linear.parameters(), True)")
+    for text, problem in ((kernel, False), (kept, True)):
+        told = try_out({**ARGUMENTS, "source": task, "delivered": delivered_text(text, task), "load": "load"})
+        assert any("running_mean" in each for each in told["problems"]) is problem, told
 
 
 def test_constructor_arguments_that_are_no_literals_are_carried_along_or_asked_for() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
-from episodes.marked_kernel import KERNEL, MARK, TASK, delivered_text
+import torch
+from episodes.marked_kernel import KERNEL, MARK, TASK, delivered_text, imported, inputs
 
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.kernel_hub import write_kernel_hub
@@ -63,6 +66,22 @@ def test_the_layout_and_the_card(tmp_path: Path) -> None:
         write_kernel_hub(finished(tmp_path / "none", "none"), tmp_path / "other")
     with pytest.raises(UsageError, match=r"focal_loss is a function; share optimized\.py"):
         write_kernel_hub(finished(tmp_path / "function", function="focal_loss"), tmp_path / "other")
+
+
+@torch.no_grad()
+def test_a_layer_follows_the_module_that_it_is_bound_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = write_kernel_hub(finished(tmp_path / "run"), tmp_path / "hub")
+    (package,) = (out / "torch-ext").iterdir()
+    monkeypatch.syspath_prepend(str(package.parent))
+    layer = importlib.import_module(f"{package.name}.layers").Model
+    module = imported(TASK, "hub_task").Model(16)
+    module.forward = types.MethodType(layer.forward, module)
+    for _ in range(2):
+        module(*inputs())
+    module.eps = 0.5
+    module(*inputs())
+    fast = module.__dict__["_bottega"]
+    assert fast.calls == 2 and dict(fast.fallbacks) == {"eps was changed after the module was loaded": 1}
 
 
 def test_the_kernels_package_loads_it_and_puts_it_in(tmp_path: Path) -> None:

@@ -72,6 +72,23 @@ def test_honest_pairs_hold_the_true_ratio_on_the_precise_clock(baseline: float, 
     assert timing.baseline_ms == pytest.approx(baseline, rel=0.03)
 
 
+@pytest.mark.parametrize("factor", [2, 6, 200])
+@pytest.mark.parametrize("share", [0.2, 0.42, 0.7, 0.85])
+@pytest.mark.parametrize(("baseline", "candidate", "count"), [(3.0, 3.0, 24), (3.0, 3.0, 8), (3.0, 2.4, 24), (0.05, 0.05, 64)])
+def test_shaving_some_calls_moves_no_point(baseline: float, candidate: float, count: int, share: float, factor: int) -> None:
+    """Enough calls are told as they are that no median and neither end of the interval shows it; the centre of all would be far off."""
+    points = []
+    for seed in range(6):
+        chance = random.Random(seed)
+        pairs = [
+            replace(pair, candidate_inner=pair.candidate_inner // (factor if chance.random() < share else 1))
+            for pair in rounds(baseline, candidate, count=count, seed=seed)
+        ]
+        timing = combine(pairs, 0.02)
+        points += [timing.speedup.point] if not timing.forged else []
+    assert all(point < 1.12 * baseline / candidate for point in points)
+
+
 def test_equal_kernels_are_not_told_apart() -> None:
     wrong = 0
     for seed in range(60):

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from bottega.judge.input_variants import STRONGEST, Strength, apply_variant, strengths, structure
-from bottega.judge.variants import OF_LONG_SUMS, VARIANTS
+from bottega.judge.variants import OF_LONG_SUMS, PARTS, VARIANTS
 
-BENT = [variant for variant in (*VARIANTS, *OF_LONG_SUMS) if variant != "plain"]
+BENT = [variant for variant in (*VARIANTS, *OF_LONG_SUMS) if variant not in ("plain", *PARTS)]
 WEAKEST = Strength(signed=False, extreme=False)
 
 
@@ -132,6 +132,16 @@ def test_probabilities_are_probabilities_again(variant: str, tensor: torch.Tenso
     assert bool((bent >= 0).all()) and not torch.equal(bent, before)
     assert float((bent.double().sum(-1) - 1).abs().max()) < (1e-5 if dtype is torch.float32 else 2e-2)
     assert bool((bent == 0).any()) == (variant == "spiked")
+
+
+def test_large_elements_and_faint_ones_come_alone_too() -> None:
+    """Beside each other one tells of the other: who is careful where he sees one is right on both."""
+    drawn = random(64, 200)
+    apply_variant(large := drawn.clone(), "free", "spiked", Strength(faint=False))
+    apply_variant(faint := drawn.clone(), "free", "spiked", Strength(enlarged=False))
+    assert float(large.abs().amax()) > 100 and bool((large.abs() >= drawn.abs()).all())
+    assert bool((faint == 0).any()) and bool((faint.abs() <= drawn.abs()).all()) and float(faint.abs().mean(1).amin()) < 1e-20
+    assert 0.3 < float((faint.sign() * drawn.sign() < 0).float().mean()) < 0.7, "signs are drawn anew all the same"
 
 
 def test_the_weakest_form_of_spikes_makes_nothing_larger() -> None:

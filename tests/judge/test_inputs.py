@@ -11,7 +11,7 @@ from bottega.judge.input_variants import STRONGEST
 from bottega.judge.inputs import InputSource, digest, same_bytes
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.tensor_transport import flat
-from bottega.judge.variants import QUICK_VARIANTS, VARIANTS
+from bottega.judge.variants import PARTS, QUICK_VARIANTS, VARIANTS, planned
 
 
 def test_two_draws_differ_whatever_the_task_seeds_before() -> None:
@@ -242,3 +242,11 @@ def test_variants_are_not_worn_down_from_candidate_to_candidate() -> None:
     source.answered("offset")
     source.restore()
     assert all(weaker) and source.strength("spiked") == strongest != source.strength("offset")
+
+
+@pytest.mark.parametrize("count", [8, 12])
+def test_what_has_no_trial_is_among_the_first_timed_calls(count: int) -> None:
+    for accepted in (["plain", "spiked", *PARTS], ["plain", "spiked", "mixed"], ["plain"], [*VARIANTS]):
+        plan = planned(accepted, count)
+        assert len(plan) == count and set(plan) <= set(accepted)
+        assert set(accepted) - {"plain", "spiked"} <= set(plan) or len(accepted) > count // 2 + 2

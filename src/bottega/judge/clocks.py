@@ -248,10 +248,18 @@ def _combine(pairs: Sequence[TimedPair], floor: float, own_code: bool) -> Timing
         waited = f"{median(pair.candidate_waited for pair in pairs) / 1e6:.3g} ms a call"
     if forged or (outer.high < inner.low and not waited):
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")
-    doubted = waited or restrided or outer.point < inner.low or ahead(pairs) > FLOOR_NS
+    doubted = waited or restrided or outer.point < inner.low or ahead(pairs) > FLOOR_NS or not _is_better_known(inner, outer)
     point = min(inner.point, outer.point) if doubted else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
+
+
+def _is_better_known(inner: Speedup, outer: Speedup) -> bool:
+    """Whether the point may be the worker's alone: where both clocks say that the candidate is faster, and its own is the more precise one. A worker
+    that shaves some calls and not others moves the centre, and neither end far enough to be noticed: its interval becomes wide."""
+    if min(inner.low, outer.low) <= 1 or inner.point > outer.high:
+        return False
+    return inner.point * outer.low <= inner.low * outer.point
 
 
 def is_shared(pairs: Sequence[TimedPair]) -> bool:

@@ -31,11 +31,11 @@ LARGEST_OWN_CODE = 4 << 20
 LAUNCH_FLOOR_US = 1.5
 """What an empty kernel takes: time that shows no work."""
 
-_LIBRARY_FILE = re.compile(
-    r"site-packages|dist-packages|lib(torch|mkl|openblas|dnnl|c10|aten|cublas|cudnn|numpy|gfortran)", re.IGNORECASE
-)
+_LIBRARY_FILE = re.compile(r"site-packages|dist-packages|\.so\b", re.IGNORECASE)
+"""Whatever is installed: a system has libraries of linear algebra and transforms of its own, by many names."""
 _NEUTRAL_FILE = re.compile(
-    r"lib(c|m|mvec|gomp|omp|iomp5|pthread|stdc\+\+|gcc_s|dl|rt|ld)[-.]|/ld-|\[vdso\]|\[vsyscall\]|libpython|/bin/|\[heap\]|\[stack"
+    r"lib(c|m|mvec|gomp|omp|iomp5|pthread|stdc\+\+|gcc_s|atomic|ffi|dl|rt|ld)[-.]|/ld-|\[vdso\]|\[vsyscall\]|libpython|lib-dynload/|/bin/|"
+    r"\[heap\]|\[stack"
 )
 _COMPILED_BY_TORCH = re.compile(r"torchinductor|inductor_cache|torch_compile")
 _LIBRARY_KERNEL = re.compile(

@@ -21,7 +21,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
 from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, CorrectnessTrial, add_trial, run_trial
-from bottega.judge.variants import OF_INTEGERS, OF_LONG_SUMS
+from bottega.judge.variants import OF_INTEGERS, OF_LONG_SUMS, PARTS
 from bottega.judge.worker_link import RunnerFailed
 
 ENDLESS_S, ENDLESS_FACTOR = 30.0, 100.0
@@ -169,6 +169,8 @@ class Evaluation:
         inputs.restore()
         of_integers = OF_INTEGERS if inputs.has_discrete else ()
         for variant in (*self.run.settings.variants, *(OF_LONG_SUMS if context.profile.long_sums else ()), *of_integers):
+            if variant in PARTS and not (variant in inputs.parts and "spiked" in self.run.accepted_variants()):
+                continue
             trial = self._trial(variant, options)
             while trial.skipped and not trial.violations and inputs.weaken(variant):
                 trial = self._trial(variant, options)

@@ -60,6 +60,8 @@ class Strength:
     """Without, no element becomes larger: a task whose inputs are shares, or sines, has no answer to larger ones, and has one to zeros."""
     faintest: bool = True
     """A slice of each axis is next to nothing: a task that divides by its length has no answer."""
+    faint: bool = True
+    """Some slices are faint, and some elements zero."""
     ordered: bool = True
     """Sorted tensors are varied too: a task may have no answer to other times, or other steps of a schedule."""
 
@@ -154,17 +156,19 @@ def apply_variant(tensor: torch.Tensor, kind: str, variant: str, strength: Stren
         _concentrate(tensor, spread)
         return
     giant = min(max(GIANT_SIZE / spread, 16.0), LARGEST_FACTOR) if strength.extreme else 16.0
-    for piece in values.split(PIECE) if strength.enlarged else ():
+    for piece in values.split(PIECE) if strength.enlarged or strength.signed else ():
         if variant == "offset":
             varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
-            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant, strength.signed, giant)
+            like, factors = torch.empty_like(piece, dtype=wide), variant if strength.enlarged else "mixed"
+            varied = piece.to(wide) * _factor(like, factors, strength.signed, giant)
         piece.copy_(_fitting(varied, piece.dtype))
     if variant == "spiked" and strength.extreme:
         if strength.enlarged:
             _vary_ends(tensor, spread, giant)
-        _make_faint(tensor, strength.faintest)
-        _put_zeros(whole)  # of a complex number both parts
+        if strength.faint:
+            _make_faint(tensor, strength.faintest)
+            _put_zeros(whole)  # of a complex number both parts
 
 
 def loosen(tensor: torch.Tensor) -> None:

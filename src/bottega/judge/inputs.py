@@ -40,7 +40,7 @@ from bottega.judge.tensor_transport import (
     unflatten,
 )
 from bottega.judge.tilt import tilt
-from bottega.judge.variants import OF_INTEGERS
+from bottega.judge.variants import OF_INTEGERS, PARTS
 
 PLACE_FACTOR = 0x5851F42D4C957F2D
 """Odd and large, so that places have numbers far apart (`digest`)."""
@@ -109,6 +109,8 @@ class InputSource:
 
     def weaken(self, variant: str) -> bool:
         """Have a variant go less far. False where it cannot, and is left as it is."""
+        if variant in PARTS:
+            return False  # they are as strong as the whole
         tried, forms = self._weakened.get(variant, 0) + 1, strengths(variant)
         if (
             tried < len(forms)
@@ -129,7 +131,24 @@ class InputSource:
         return any(kind != "fixed" for kind in self.discrete or ())
 
     def strength(self, variant: str) -> Strength:
+        if variant in PARTS:
+            whole = self.strength("spiked")
+            return replace(whole, faint=False) if variant == "large" else replace(whole, enlarged=False, extreme=True)
         return strengths(variant)[self._weakened.get(variant, 0)]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Into which `spiked`, as far as it goes here, can be taken apart. Of weak spikes nothing is known of faint slices and zeros alone."""
+        whole = self.strength("spiked")
+        if not whole.enlarged or not set(self.kinds or ()) & set(SHRUNK):
+            return ()
+        return PARTS if whole.extreme else ("faint",)
+
+    @property
+    def parts_with_an_answer(self) -> tuple[str, ...]:
+        """The same of what the reference has an accurate answer to, as it has one to the whole."""
+        whole = self.strength("spiked")
+        return self.parts if whole.extreme else ("mixed",) if self.parts and whole.signed else ()
 
     def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
         """Fresh inputs. `take_in` moves them to another memory before the variant is applied, so that nothing large exists twice."""
@@ -154,7 +173,8 @@ class InputSource:
             if self.kinds is None:
                 self.kinds = [structure(tensor) for tensor in drawn.tensors]
             for place in _to_be_varied(drawn, self.kinds):
-                apply_variant(drawn.tensors[place], self.kinds[place], variant, self.strength(variant))
+                values = "spiked" if variant in PARTS else variant
+                apply_variant(drawn.tensors[place], self.kinds[place], values, self.strength(variant))
                 if self.tilted is not None and self.kinds[place] in TILTED:
                     tilt(drawn.tensors[place], self.tilted)
         return drawn

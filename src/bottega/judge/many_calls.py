@@ -24,6 +24,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.timed_outputs import TimedOutputs
 from bottega.judge.trials import call_violations
+from bottega.judge.variants import chosen
 from bottega.judge.worker_link import RunnerFailed
 
 COMPARED_ONE_IN, COMPARED_THEN_ONE_IN = 8, 2
@@ -92,7 +93,7 @@ def call_often(
 
 def _contents(draw: Callable[[str], InputSet], variants: list[str], uses: int) -> Iterator[InputSet]:
     while True:
-        drawn = draw("plain" if uses > 1 and "plain" in variants else secrets.choice(variants))
+        drawn = draw("plain" if uses > 1 and "plain" in variants else chosen(variants))
         yield drawn
         free = [structure(tensor) == "free" for tensor in drawn.tensors] if uses > 1 else []
         for _ in range(uses - 1 if any(free) else 0):

@@ -244,11 +244,11 @@ def _error(values: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
 
 
 def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    wrong = _bits(got) != _bits(truth.to(got.dtype))
-    own = _bits(reference) != _bits(truth.to(reference.dtype))
+    wrong = as_signed(got) != as_signed(truth.to(got.dtype))
+    own = as_signed(reference) != as_signed(truth.to(reference.dtype))
     first = wrong.to(torch.uint8).argmax().view(1)
-    telling = _standing_out(_bits(truth))
-    pair = [_bits(each).index_select(0, first) for each in (truth, got)]
+    telling = _standing_out(as_signed(truth))
+    pair = [as_signed(each).index_select(0, first) for each in (truth, got)]
     return _one_row([wrong.sum(), own.sum(), telling, first, *pair])
 
 
@@ -363,7 +363,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.resolve_conj()).reshape(-1) if tensor.is_complex() else tensor
 
 
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
+def as_signed(tensor: torch.Tensor) -> torch.Tensor:
     """Unsigned integers as signed ones of the same bits: torch compares few of them on a device."""
     signed = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
     return tensor.view(signed) if signed is not None else tensor

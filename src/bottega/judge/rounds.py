@@ -33,6 +33,7 @@ from bottega.judge.trials import (
     may_keep,
     may_overwrite,
 )
+from bottega.judge.variants import PARTS, chosen, planned
 from bottega.judge.worker_link import RunnerFailed
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
@@ -98,10 +99,11 @@ def run_rounds(
     ending = _Ending(settings, seconds, fewest, begun, options.deadline)
     sure, audited = secrets.randbelow(fewest), secrets.randbelow(fewest)
     inspection = TimedOutputs(oracle, next(iter(baselines.values())), candidate, options, settings.quick)
+    plan = planned(accepted, fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         with options.paused():
-            inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+            inputs = ahead.pop() if ahead else draw(plan[number] if number < len(plan) else chosen(accepted))
         if inputs.variant not in accepted:
             continue
         keep = keeps_outputs(candidate, profile)
@@ -124,7 +126,7 @@ def run_rounds(
         with options.paused():
             found = call_violations(candidate, mine, inputs, options)
             result.violations += [each for each in found if each not in result.violations]
-            whole = number >= audited and (inputs.variant == "spiked" or "spiked" not in accepted)
+            whole = number >= audited and (inputs.variant in ("spiked", *PARTS) or "spiked" not in accepted)
             audited = most if whole else audited
             problem = inspection.problem(mine, theirs, inputs, accepted[inputs.variant], whole)
         if problem:

@@ -258,6 +258,10 @@ class Session:
             ) from None
         except (ChannelClosed, ProtocolError):
             ended = self.sandboxes[0].wait(1.0) if self.sandboxes else None
+            if ended is not None and ended.reason == "lost":  # whoever supervises it: no task reaches that
+                raise JudgeError(
+                    f"{self.task.label}: something from outside ended the process of the task, as a system does that is out of memory; judge again"
+                ) from None
             raise self._refused(_ending(ended)) from None
 
 

@@ -15,7 +15,17 @@ from bottega.judge.output_comparison import index_text
 from bottega.judge.runner import Runner
 from bottega.judge.secret import secret_indices
 from bottega.judge.tensor_transport import flat
-from bottega.judge.trials import ROUNDED_TRUTH, OutputPair, Unseen, matched_outputs, no_more_wrong, pair_outputs, rows_of
+from bottega.judge.trials import (
+    ROUNDED_TRUTH,
+    OutputPair,
+    Unseen,
+    ill_conditioned,
+    matched_outputs,
+    no_more_wrong,
+    pair_outputs,
+    rows_of,
+)
+from bottega.judge.variants import PARTS
 
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
@@ -80,6 +90,8 @@ class TimedOutputs:
         try:
             for piece in self.oracle.truth(inputs, options.state, outputs):
                 comparison.feed_all(rows_of(each.got, piece.rows), rows_of(each.want, piece.rows), piece.outputs[place])
+            if inputs.variant in PARTS and ill_conditioned(comparison):
+                return False  # which its trial would have shown
             return bool(comparison.problem) and not no_more_wrong(comparison, held, place, self.oracle, inputs, options, usual)
         except torch.OutOfMemoryError:
             return True

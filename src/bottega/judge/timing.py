@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from bottega.judge.prepared_work import PreparedWork, amortised_ns, charge
 from bottega.judge.rounds import Rounds, answer_of, left_behind, run_rounds, timed_call
 from bottega.judge.runner import Runner
 from bottega.judge.trials import roundings
+from bottega.judge.variants import chosen, planned
 from bottega.judge.worker_link import RunnerFailed
 
 WARM_UP_ROUNDS = 2
@@ -51,17 +51,14 @@ class TimingStage:
         if self.run.context.device == "cpu":
             return drawn
         room = min(DRAWN_AHEAD_BYTES, torch.cuda.mem_get_info()[0] // 8)
-        for number in range(self._warm_up_rounds + self.run.settings.rounds[0]):
+        first = planned(self.run.accepted_variants(), self.run.settings.rounds[0])
+        for variant in ["plain"] * self._warm_up_rounds + first:
             room -= self.run.context.profile.input_room
             if room < 0:
                 break
             self.run.yield_to_timer()
             # The last are used first: warm-up rounds, on plain inputs.
-            drawn.append(
-                self.run.context.reference.draw(
-                    "plain" if number < self._warm_up_rounds else secrets.choice(self.run.accepted_variants())
-                )
-            )
+            drawn.append(self.run.context.reference.draw(variant))
         return drawn[::-1]
 
     @property
@@ -72,8 +69,8 @@ class TimingStage:
         """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
         context, found = self.run.context, self.run.found
         options = self.run.options()
-        timed = self.run.accepted_variants()
-        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if trial["variant"] in timed}
+        tried = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"]}
+        accepted = {name: tried[name if name in tried else "spiked"] for name in self.run.accepted_variants()}
         for _ in range(self._warm_up_rounds):
             with options.paused():
                 drawn = ahead.pop() if ahead else context.draw()
@@ -245,9 +242,7 @@ class TimingStage:
         options = self.run.options()
         for name, row in doubted.items():
             runner = self.run.context.baselines[name]
-            drawn = (
-                self.run.context.draw(secrets.choice(self.run.accepted_variants())) for _ in range(CALLS_WITHOUT_CANDIDATE)
-            )
+            drawn = (self.run.context.draw(chosen(self.run.accepted_variants())) for _ in range(CALLS_WITHOUT_CANDIDATE))
             calls = [call for inputs in drawn if (call := answer_of(runner, inputs, options)) is not None]
             calls = calls or [timed_call(runner, self.run.context.draw(), options)]
             discount_slowdown(row, median(call.inner_ns for call in calls) / 1e6)

@@ -37,6 +37,7 @@ from bottega.judge.tensor_transport import (
     plain_values,
     same_shape,
 )
+from bottega.judge.ties import are_ties
 from bottega.judge.tolerance import tolerance
 from bottega.judge.typical_error import TypicalError
 from bottega.judge.worker_link import RunnerFailed
@@ -272,7 +273,7 @@ def _against_truth(
             lost += [nonfinite_elements(rows_of(each.want, piece.rows), counted=True) for each in held]
         del piece, truths  # or else there would be two pieces while the next one is computed
     overflows = trial.variant != "plain" and _overflows(nonfinite, lost, usual, sum(each.want.numel() for each in held))
-    if trial.variant != "plain" and (overflows or any(c.reference_error > _tolerable(c) for c in comparisons)):
+    if trial.variant != "plain" and (overflows or any(map(ill_conditioned, comparisons))):
         trial.skipped = "the reference is not accurate on it"
         return
     for place, (each, comparison, sample, unseen) in enumerate(zip(held, comparisons, samples, seen)):
@@ -295,13 +296,15 @@ def no_more_wrong(
     usual: float = 0.0,
 ) -> bool:
     """Whether an output that is beyond its limits has hardly more wrong elements than the reference's. Asked only where the reference's own error
-    is beyond what its data type has, on these inputs or in its trial (`usual`)."""
-    outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
+    is beyond what its data type has, on these inputs or in its trial (`usual`). Of integers, whether they are ties."""
+    outputs, each = [each.want for each in held[: len(held) - len(options.mutates)]], held[place]
+    if comparison.exact and place < len(outputs):
+        return are_ties(each.got, each.want, place, oracle, inputs, options.state, outputs)
     least = tolerance(comparison.dtype, options.precision)
     well_conditioned = max(usual, comparison.reference_error) <= least.overall
     if comparison.exact or oracle.kind == "reference" or place >= len(outputs) or well_conditioned:
         return False
-    wrong, each = WrongElements(least.element), held[place]
+    wrong = WrongElements(least.element)
     for piece in oracle.truth(inputs, options.state, outputs):
         wrong.feed_all(rows_of(each.got, piece.rows), rows_of(each.want, piece.rows), piece.outputs[place])
     return wrong.alike
@@ -346,8 +349,9 @@ def _is_dominated(held: list[OutputPair], usual: tuple[float, ...]) -> bool:
     return any(size and each.want.is_floating_point() and each.size > DOMINATED * size for each, size in zip(held, usual))
 
 
-def _tolerable(comparison: OutputComparison) -> float:
-    return max(ILL_CONDITIONED, 2 * comparison.limit.overall)
+def ill_conditioned(comparison: OutputComparison) -> bool:
+    """Whether the reference itself errs by too much."""
+    return comparison.reference_error > max(ILL_CONDITIONED, 2 * comparison.limit.overall)
 
 
 def _explain(held: OutputPair, comparison: OutputComparison, truth: torch.Tensor) -> tuple[str, bool]:

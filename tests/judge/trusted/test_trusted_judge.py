@@ -21,7 +21,7 @@ from bottega.judge.settings import Settings
 from bottega.judge.trusted import NOTE, TRUSTED_VERSION
 from bottega.judge.trusted.evaluation import TrustedEvaluation
 from bottega.judge.trusted.judge import TrustedJudge
-from bottega.judge.trusted.process import TrustedBatch
+from bottega.judge.trusted.process import TrustedBatch, TrustedProcess
 from bottega.judge.trusted.shared_device import SharedDevice
 from bottega.judge.trusted.task import TrustedTask, sum_of_words
 
@@ -328,6 +328,7 @@ def test_whoever_wants_to_time_goes_first_while_a_foreign_worker_builds_its_task
         {"verdict": {"outcome": "faster", "times_ms": {"candidate": "long"}}, "candidate": "x"},
         {"stage": [], "candidate": []},
         {"done": {"overwritten": "x"}},
+        {"done": {"overwritten": 10**400}},
         {"device_broken": [], "report": 7},
         {"error": 3, "candidate": None},
         {"no_memory": "somebody"},
@@ -338,6 +339,22 @@ def test_what_a_foreign_kernel_says_for_its_worker_breaks_nothing(message: dict[
     with TrustedJudge("cpu", workers=1, timeout=60, require_sandbox=True) as judge:
         judged(judge, [forged])
         assert judged(judge, [FAST])[0]["fast"].correct
+
+
+def test_a_foreign_kernel_that_dies_again_and_again_as_if_profiled_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    dies = FORGES.replace("MESSAGE", repr({"stage": "profiling", "candidate": ""})) + "time.sleep(0.2)\nos._exit(1)\n"
+    started: list[Task] = []
+    with TrustedJudge("cpu", workers=1, timeout=60, timed=False, require_sandbox=True) as judge:
+        start = judge._worker_for
+
+        def counted(of: Task, fresh: bool) -> TrustedProcess:
+            started.append(of)
+            assert len(started) < 9, "it is tried for ever"
+            return start(of, fresh)
+
+        monkeypatch.setattr(judge, "_worker_for", counted)
+        found, problems = judged(judge, [Candidate(BEFORE + dies + FAST.source, "cpp", "dies")])
+    assert not any(verdict.correct for verdict in found.values()) and (found or problems)
 
 
 def test_a_foreign_batch_ends_however_often_it_says_something() -> None:

@@ -17,7 +17,8 @@ from torch import nn
 
 from bottega.core.arguments import Arguments
 from bottega.episodes.delivery.answer_distance import tensors_of
-from bottega.episodes.delivery.drop_in.state import attributes_of, difference
+from bottega.episodes.delivery.drop_in.attributes import attributes_of
+from bottega.episodes.delivery.drop_in.state import difference
 
 LAYER_INDEX = "layer_idx"
 NOISE = 4.0

@@ -29,10 +29,11 @@ import torch
 from . import optimized
 
 
-def _original(module):
-    """The module with the forward of its class: `kernels` has put the one below in its place."""
-    twin = copy.copy(module)
-    twin.__dict__.pop("forward", None)
+def _followed(twin, module):
+    """The twin as the module is now, with the forward of its class: `kernels` has put the one below in its place."""
+    twin.__dict__.update(module.__dict__)
+    for name in ("forward", "_bottega"):
+        twin.__dict__.pop(name, None)
     return twin
 
 
@@ -43,7 +44,8 @@ class {layer}(torch.nn.Module):
     def forward({signature}):
         fast = self.__dict__.get("_bottega")
         if fast is None:
-            fast = self.__dict__["_bottega"] = optimized.{load}(_original(self))
+            fast = self.__dict__["_bottega"] = optimized.{load}(_followed(copy.copy(self), self))
+        _followed(fast.original, self)
         return fast({passed})
 
 

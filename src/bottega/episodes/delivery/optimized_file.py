@@ -52,7 +52,7 @@ def {load}(original, *, init=None, ignore=(), warn=False):
     """
     return {wrapper}(original, init=init, ignore=ignore, warn=warn)
 '''
-PARTS = ("state", "calls", "module")
+PARTS = ("attributes", "state", "calls", "module")
 """Files of `drop_in/`, each before those that use it."""
 OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
@@ -98,7 +98,9 @@ def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, An
             "training": _mode(found["training"]),
             "kernel_training": _mode(found["kernel_training"]),
             "autocast": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(precision),
+            "modes": {str(path): bool(mode) for path, mode in found["modes"].items()},
             "mutates": bool(found["mutates"]),
+            "changes": tuple(str(name) for name in found["changes"]),
             "gaps": bool(found["gaps"]),
             "built": {
                 str(path): (str(kind), {str(name): str(text) for name, text in plain.items()})

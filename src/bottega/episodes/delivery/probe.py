@@ -13,19 +13,19 @@ import dataclasses
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from bottega.core.arguments import Arguments, read_arguments
+from bottega.episodes.delivery.drop_in.attributes import attributes_of, names_used
 from bottega.episodes.delivery.drop_in.calls import side_by_side
-from bottega.episodes.delivery.drop_in.state import attributes_of
 from bottega.judge.inputs import InputSource
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
-from bottega.judge.tensor_transport import Unsupported, flatten, is_dense, unflatten
+from bottega.judge.tensor_transport import Unsupported, contiguous_stride, flatten, is_dense, unflatten
 from bottega.sandbox.channel import Channel
 
 DRAWS = 4
@@ -36,7 +36,6 @@ CLOSE = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1, "fp16": 5e-2}
 """How far kernel and original may lie apart here, relative to size. The judge has measured it properly; this finds other weights."""
 CLOSE_IN = {torch.bfloat16: CLOSE["bf16"], torch.float16: CLOSE["fp16"], torch.float8_e4m3fn: 0.2, torch.float8_e5m2: 0.4}
 """The same for modules that hold or take numbers of such a type, whatever precision was asked for."""
-_WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
@@ -61,10 +60,9 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
     if len(forms) > 1:
         forms = _unique([_form(_row(drawn), drawn.tensors, values=False) for drawn in draws])
     returns = [_returned(model, next(drawn for drawn in draws if _has_form(drawn, form))) for form in forms[:MOST_FORMS]]
-    modes = any(isinstance(part, _WITH_MODES) for part in model.modules()) or "training" in _attributes_read(
-        arguments["source"]
-    )
-    mutates = _changes_inputs(model, draws[0])
+    uses = [_attributes_read(arguments["source"]), *(names_used(type(part)) for part in model.modules())]
+    modes = any("training" in names for names in uses)
+    mutates, changes = _changed_by_a_call(model, draws[0])
     _, given = flatten(tuple(read_arguments(task.get_inputs(), model.forward)))
     return {
         "calls": forms[:MOST_FORMS],
@@ -75,7 +73,9 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
         "class": type(model).__name__,
         "training": model.training if modes else None,
         "kernel_training": arguments["training"],
+        "modes": {path: part.training for path, part in model.named_modules() if part.training is not model.training},
         "mutates": mutates,
+        "changes": changes,
         "gaps": not mutates and any(not is_dense(tensor.shape, tensor.stride()) for tensor in given),
     }
 
@@ -93,6 +93,8 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     limit = _limit(arguments["precision"], (*model.parameters(), *model.buffers(), *source.draw().tensors))
     with torch.no_grad(), autocast(arguments["device"], arguments["precision"]):
         problems += _compared("as it is", loaded, model, source, limit)
+        if problems:
+            return {"problems": problems, "refused": ""}
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.mul_(0.75).add_(0.01 * torch.randn_like(parameter))
@@ -144,7 +146,9 @@ def _returned(model: nn.Module, drawn: Any) -> Any:
 def _result_form(value: Any) -> Any:
     """Like `_form`, with the classes of what has fields."""
     if isinstance(value, torch.Tensor):
-        return {"tensor": [str(value.dtype), list(value.shape), list(value.stride())]}
+        dense = is_dense(value.shape, value.stride())  # of others the judge had the elements side by side
+        stride = value.stride() if dense else contiguous_stride(value.shape)
+        return {"tensor": [str(value.dtype), list(value.shape), list(stride)]}
     kind = type(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {
@@ -202,20 +206,40 @@ def _attributes_read(source: str) -> set[str]:
     return {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
 
 
-def _changes_inputs(model: nn.Module, drawn: Any) -> bool:
-    given = [tensor.clone() for tensor in drawn.tensors]
+def _changed_by_a_call(model: nn.Module, drawn: Any) -> tuple[bool, list[str]]:
+    """Whether a call changes its inputs, and which buffers or parameters."""
+    given, called = [tensor.clone() for tensor in drawn.tensors], copy.deepcopy(model)
     with torch.no_grad():
-        drawn.call(copy.deepcopy(model), given)
-    return any(not torch.equal(before, after) for before, after in zip(drawn.tensors, given))
+        drawn.call(called, given)
+    before = dict(_state(model))
+    changed = [name for name, now in _state(called) if name not in before or not _same(before[name], now)]
+    return any(not _same(one, other) for one, other in zip(drawn.tensors, given)), changed
+
+
+def _state(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from model.named_buffers()
+    yield from model.named_parameters()
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Bit for bit: what is no number equals itself."""
+    return one.shape == other.shape and torch.equal(
+        *(each.detach().contiguous().reshape(-1).view(torch.uint8) for each in (one, other))
+    )
 
 
 def _compared(when: str, loaded: Any, model: Any, source: InputSource, limit: float) -> list[str]:
-    drawn = source.draw()
+    drawn, original = source.draw(), copy.deepcopy(model)
     kinds: list[Any] = []
-    expected, got = (_run(module, drawn, kinds) for module in (copy.deepcopy(model), loaded))
+    expected, got = (_run(module, drawn, kinds) for module in (original, loaded))
     if kinds[0] is not kinds[1]:
         return [f"{when}, it returns a {kinds[1].__name__} where the original returns a {kinds[0].__name__}"]
-    return [f"{when}, its answers are not the original's"] if not _alike(expected, got, limit) else []
+    if not _alike(expected, got, limit):
+        return [f"{when}, its answers are not the original's"]
+    now = dict(_state(model))
+    left = [name for name, value in _state(original) if name not in now or not _alike([value], [now[name]], limit)]
+    advice = "; in evaluation mode a module may leave them alone (mode=eval)" if model.training else ""
+    return [f"{when}, a call does not do to its buffers ({', '.join(left[:3])}) what the original does{advice}"] if left else []
 
 
 def _falls_back(loaded: Any, model: Any, source: InputSource, limit: float) -> list[str]:

@@ -136,7 +136,9 @@ class TrustedJudge:
                 last = (failure.trace.strip().splitlines() or [""])[-1][:200]
                 on_problem(f"the trusted judge failed on {lost} kernels: {last}")
                 batches.insert(0, others if suspect is not None else [])
-            elif failure.stage == "profiling":  # more likely the profiler's fault than the candidate's
+            elif (
+                failure.stage == "profiling" and profiled and self._profiles
+            ):  # more likely the profiler's fault than the candidate's
                 self._profiles = False
                 batches.insert(0, batch.left)
             elif suspect is None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from bottega.core.candidate import Candidate
@@ -32,6 +32,8 @@ WAITING_SECONDS = 900.0
 """For the device; it counts against no candidate."""
 TIMING_SECONDS = 120.0
 ENDING_SECONDS, POLL_SECONDS = 5.0, 0.01
+LONGEST_TOLD = 1e12
+"""Seconds or milliseconds: no number of ours is as large, and one of hundreds of digits has no float."""
 TIMED_BYTES = 64
 """Of the memory in which a worker notes the candidate whose call is timed."""
 
@@ -136,7 +138,7 @@ class TrustedBatch:
 
 def _must_be_seconds(told: Any) -> None:
     for name, value in told.items():
-        if not isinstance(name, str) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        if not isinstance(name, str) or not isinstance(value, int | float) or not 0 <= value < LONGEST_TOLD:
             raise ValueError(f"{name} is no time")
 
 

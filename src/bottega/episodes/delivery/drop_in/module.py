@@ -10,6 +10,7 @@ import io
 import itertools
 import pickle
 import sys
+import threading
 import types
 import warnings
 import weakref
@@ -18,8 +19,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
+from bottega.episodes.delivery.drop_in.attributes import is_same
 from bottega.episodes.delivery.drop_in.calls import (
+    as_laid_out,
     classes_of,
     filled,
     fitting,
@@ -40,13 +44,17 @@ from bottega.episodes.delivery.drop_in.state import (
     mismatch,
     places,
     share,
+    sizes,
     tensors,
     unlike,
+    unshared,
     watched,
 )
 
 MOST_REASONS = 32
-NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_parts": ()}
+NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_sizes": (), "_parts": (), "_modes": ()}
+_transform = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: None)
+_modes_of_torch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 class DropIn(nn.Module):
@@ -79,8 +87,10 @@ class DropIn(nn.Module):
             self.__dict__[name] = original.__dict__[name]
         # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
         self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
+        self.__dict__["_turn"] = threading.Lock()  # kernels were judged one call at a time, and may have a buffer for all
         self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
         self.returns = [form and prepared(form) for form in self.FACTS["returns"]]
+        self.specs = [form and specs_of(form) for form in self.returns]
         self.classes = {name: each for form in self.returns if form for name, each in classes_of(form, original).items()}
         self.calls, self.fallbacks, self._matched = 0, Counter[str](), 0
         self._most = max(len(content) for _, content in self.forms) - len(self.FACTS["keywords"])
@@ -99,27 +109,37 @@ class DropIn(nn.Module):
             placed = side_by_side(placed)
         if placed is None:
             reason = f"keyword arguments {without_place(options, self._names, self._keywords, self._most)}".rstrip()
+        elif not self._turn.acquire(blocking=False):
+            reason = "another thread is in a call"
         else:
-            reason = self._reason(placed)
-        if reason:
-            if self.warn and not self.fallbacks:
-                warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
-            if reason not in self.fallbacks and len(self.fallbacks) >= MOST_REASONS:
-                reason = "other reasons"
-            self.fallbacks[reason] += 1
-            return self.original(*arguments, **options)
+            try:
+                reason = self._reason(placed)
+                if not reason:
+                    return self._answer(placed)
+            finally:
+                self._turn.release()
+        if self.warn and not self.fallbacks:
+            warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
+        if reason not in self.fallbacks and len(self.fallbacks) >= MOST_REASONS:
+            reason = "other reasons"
+        self.fallbacks[reason] += 1
+        return self.original(*arguments, **options)
+
+    def _answer(self, placed: Any) -> Any:
+        """The kernel's."""
         self.__dict__["calls"] += 1  # not through nn.Module, which looks long at what is set
         outputs = self._kernel(*placed[: self._most], **dict(zip(self.FACTS["keywords"], placed[self._most :])))
         for place in self._buffers_bound:  # what the kernel itself did to a buffer is no news to it
             place.look()
         form = self.returns[self._matched]
-        return filled(form, iter(leaves_of(outputs, form)), self.classes) if self.classes and form else outputs
+        return as_laid_out(outputs, form, self.specs[self._matched], self.classes) if form else outputs
 
     def _traced(self, arguments: Any, options: Any) -> Any:
         """A compiler sees one operator in place of the module, which does at run time what a call outside of compiled code does. An exported
-        graph, a traced one and one with gradients hold the original."""
+        graph, a traced one and one with gradients hold the original, and so does any of a module that changes its inputs or buffers: calls of an
+        operator may be left out, or come in another order."""
         exported = torch.jit.is_tracing() or torch.compiler.is_exporting()  # type: ignore[attr-defined]
-        if not exported and not torch.is_grad_enabled():
+        if not exported and not torch.is_grad_enabled() and not self.FACTS["mutates"] and not self.FACTS["changes"]:
             placed = in_place(arguments, options, self._names, self._keywords, self._most)
             for place, form in enumerate(self.forms):
                 seen: list[torch.Tensor] = []
@@ -136,7 +156,7 @@ class DropIn(nn.Module):
         with torch.no_grad():
             outputs = self(*row[: self._most], **dict(zip(self.FACTS["keywords"], row[self._most :])))
             results = leaves_of(outputs, form)
-            for at, (result, (_, shape, stride)) in enumerate(zip(results, specs_of(form))):
+            for at, (result, (_, shape, stride)) in enumerate(zip(results, self.specs[place] or ())):
                 if result.stride() != stride or any(result is each for each in given):
                     results[at] = torch.empty_strided(shape, stride, dtype=result.dtype, device=result.device).copy_(result)
         return results
@@ -144,7 +164,7 @@ class DropIn(nn.Module):
     def like(self, given: list[torch.Tensor], place: int) -> list[torch.Tensor]:
         """Tensors like the operator's results, for a compiler."""
         device = given[0].device
-        specs = specs_of(self.returns[place])
+        specs = self.specs[place] or ()
         return [torch.empty_strided(shape, stride, dtype=dtype, device=device) for dtype, shape, stride in specs]
 
     def refresh(self) -> None:
@@ -154,6 +174,8 @@ class DropIn(nn.Module):
     def _reason(self, arguments: Any) -> str:
         """Why the original must run; nothing when the kernel may."""
         facts = self.FACTS
+        if _transform() is not None or _modes_of_torch() or forward_ad._current_level >= 0:
+            return "a transform or mode of torch's is on"
         if facts["training"] is not None and self.training is not facts["training"]:
             return f"the module is in {'training' if self.training else 'evaluation'} mode"
         seen: list[torch.Tensor] = []
@@ -191,14 +213,20 @@ class DropIn(nn.Module):
             for part, count in self._parts:
                 if len(part._forward_hooks) + len(part._forward_pre_hooks) != count:
                     return "a part of it has hooks"
+            for held, size in self._sizes:
+                if len(held) != size:
+                    return "parts or weights were added after the module was loaded, or taken away"
             for held, name, value in self._watched:
                 now = held.get(name)
-                if now is not value and now != value:
+                if now is not value and not is_same(now, value):
                     return f"{name} was changed after the module was loaded"
             for place in self._bound:
                 if place.changed():
                     self._build(device)
                     break
+        for part, mode in self._modes:
+            if part.training is not mode:
+                return f"a part of it is in {'evaluation' if mode else 'training'} mode"
         return str(self._refusal)
 
     def _build(self, device: torch.device, refuse: bool = False) -> None:
@@ -224,12 +252,18 @@ class DropIn(nn.Module):
         refusal = f"the parameters have changed: the kernel {refusal}" if refusal else kept or unlike(own, wanted, device)
         if not refusal:
             share(kernel, own, wanted)
-        bound = list(wanted.values())
-        buffers = [place for place in bound if not isinstance(place.known, nn.Parameter)]
+        bound = [*wanted.values(), *unshared(self.original, self._ignored)]
+        buffers = [place for place in wanted.values() if not isinstance(place.known, nn.Parameter)]
         refusal = refusal or self._otherwise()
         self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
-        parts = [(part, self._hooks.get(path, 0)) for path, part in self.original.named_modules() if path]
-        self.__dict__.update(_parts=parts, _watched=watched(self.original, self._ignored))
+        named = [(path, part) for path, part in self.original.named_modules() if path]
+        mode, modes = self.FACTS["training"], self.FACTS["modes"]
+        self.__dict__.update(
+            _parts=[(part, self._hooks.get(path, 0)) for path, part in named],
+            _modes=[] if mode is None else [(part, modes.get(path, mode)) for path, part in named],
+            _watched=watched(self.original, self._ignored),
+            _sizes=sizes(self.original),
+        )
 
     def _otherwise(self) -> str:
         """What else than its weights is no longer as it was when the module was loaded."""
@@ -273,11 +307,11 @@ class DropIn(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
-        return {**self.__dict__, "_kernel": None, **NOTHING_BOUND}
+        return {**self.__dict__, "_kernel": None, "_turn": None, **NOTHING_BOUND}
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
-        self.__dict__["number"] = numbered(self)
+        self.__dict__.update(number=numbered(self), _turn=threading.Lock())
 
     def extra_repr(self) -> str:
         return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"

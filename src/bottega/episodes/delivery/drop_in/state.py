@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from bottega.episodes.delivery.drop_in.attributes import as_it_is, attributes, attributes_of, is_watched, tables
+
 ALIGNMENT = 64
 """Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
 
@@ -24,13 +26,21 @@ class Place:
     def look(self) -> None:
         self.known: Any = self.held[self.leaf]
         self.counted = not self.known.is_inference()
-        self.version, self.address = self.known._version if self.counted else -1, self.known.data_ptr()
+        self.version, self.address = self.known._version if self.counted else -1, address_of(self.known)
 
     def changed(self) -> bool:
         now: Any = self.held.get(self.leaf)
         if now is not self.known:
             return True
-        return bool(now.data_ptr() != self.address or (self.counted and now._version != self.version))
+        return bool(address_of(now) != self.address or (self.counted and now._version != self.version))
+
+
+def address_of(tensor: Any) -> int:
+    """0 for one without memory of its own, as in a transform of torch's."""
+    try:
+        return int(tensor.data_ptr())
+    except RuntimeError:
+        return 0
 
 
 def places(module: nn.Module) -> dict[str, Place]:
@@ -56,11 +66,30 @@ def hooks_of(module: nn.Module) -> dict[str, int]:
 
 
 def watched(module: nn.Module, ignore: Any) -> list[Any]:
-    """Where a module's parts and their plain attributes are kept, by name, and what is there now."""
+    """Where a module's parts, the weights that it does not have and its attributes are kept, by name, and what is there now."""
     found: list[Any] = []
     for owner in module.modules():
         found += [(owner._modules, name, part) for name, part in owner._modules.items()]
-        found += [(owner.__dict__, name, owner.__dict__[name]) for name in plain_names(owner) if name not in ignore]
+        found += [(held, name, None) for held in (owner._parameters, owner._buffers) for name in held if held[name] is None]
+        found += [(owner.__dict__, "forward", owner.__dict__.get("forward"))]  # as tools that wrap a module put one there
+        values = [(name, as_it_is(value)) for name, value in attributes(owner) if name not in ignore]
+        found += [(owner.__dict__, name, value) for name, value in values if is_watched(name, value)]
+    return found
+
+
+def sizes(module: nn.Module) -> list[tuple[Any, int]]:
+    """How many parts and parameters each part has: one that is added later has a name that nobody knows."""
+    helds = [held for owner in module.modules() for held in (owner._modules, owner._parameters)]
+    return [(held, len(held)) for held in helds]
+
+
+def unshared(module: nn.Module, ignore: Any) -> list[Place]:
+    """Tensors that the kernel has of its own making: attributes, and buffers that are in no checkpoint."""
+    found = []
+    for owner in module.modules():
+        kept = [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
+        kept += [(owner._buffers, name) for name, _ in tables(owner)]
+        found += [Place(owner, held, name) for held, name in kept if name not in ignore]
     return found
 
 
@@ -75,13 +104,15 @@ def unlike(own: dict[str, Place], wanted: dict[str, Place], device: torch.device
     """Why the original's tensors cannot stand in for the kernel's as they lie in memory now."""
     for name, place in own.items():
         mine, theirs = place.tensor, wanted[name].tensor
+        if type(theirs) not in (torch.Tensor, nn.Parameter):  # a sharded or a quantized one: its memory is somewhere else
+            return f"parameter {name} is a {type(theirs).__name__}"
         if theirs.device != device:
             return f"parameter {name} is on {theirs.device}"
         if theirs.dtype != mine.dtype:
             return f"parameter {name} is {theirs.dtype} where {mine.dtype} was"
         if theirs.layout != mine.layout or any(n > 1 and a != b for n, a, b in zip(mine.shape, mine.stride(), theirs.stride())):
             return f"parameter {name} has another memory layout"
-        if theirs.numel() and theirs.data_ptr() % ALIGNMENT:
+        if theirs.numel() and (not address_of(theirs) or address_of(theirs) % ALIGNMENT):
             return f"parameter {name} is not aligned"
     return ""
 
@@ -146,28 +177,3 @@ def difference(original: nn.Module, built: dict[str, Any], ignore: Any) -> str:
                 shown = f"{path}.{name}" if path else name
                 return f"{shown} is {own.get(name, 'missing')}, and was {wanted.get(name, 'missing')}"
     return ""
-
-
-def attributes_of(module: nn.Module) -> dict[str, Any]:
-    """By part: its class and its plain attributes, as they print."""
-    found = {}
-    for path, owner in module.named_modules(remove_duplicate=False):
-        plain = {}
-        for name in plain_names(owner):
-            text = repr(owner.__dict__[name])
-            if len(text) <= 200:
-                plain[name] = text
-        found[path] = (type(owner).__name__, plain)
-    return found
-
-
-def plain_names(owner: nn.Module) -> list[str]:
-    return [
-        name for name, value in owner.__dict__.items() if not name.startswith("_") and name != "training" and is_plain(value)
-    ]
-
-
-def is_plain(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, tuple | list):
-        return depth < 3 and all(is_plain(item, depth + 1) for item in value)
-    return value is None or isinstance(value, bool | int | float | str)
