@@ -382,7 +382,7 @@ def test_inputs_that_the_reference_has_no_answer_to_are_no_fault_of_the_candidat
     log: list[str] = []
     seen = rounds_of([Raising("eager", log), candidate("candidate", log)], ["plain", "spiked"])
     assert log.count("eager spiked") <= 2, "no more of them"
-    assert len(seen.pairs["eager"]) > 20
+    assert len(seen.pairs["eager"]) > 5
     with pytest.raises(InvalidTask, match="singular"):
         timed_call(Raising("eager", log), SimpleNamespace(variant="spiked"), SimpleNamespace(paused=nullcontext))  # type: ignore[arg-type]
 
