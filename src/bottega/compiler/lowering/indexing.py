@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy
 
 from bottega.compiler.expression import Expression, Gather, Index, Load, Name, apply
+from bottega.compiler.lowering.calls import steps_by_sizes
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
@@ -139,7 +140,11 @@ def _nearest(scope: LoweringScope) -> LoweredTensor:
         factor = outside // inside
         step = numpy.float32(1) / numpy.float32(factor)
         places = numpy.arange(outside)
-        if outside % inside or ((places.astype(numpy.float32) * step).astype(int) != places // factor).any():
+        if (
+            outside % inside
+            or not steps_by_sizes(scope, x.shape)
+            or ((places.astype(numpy.float32) * step).astype(int) != places // factor).any()
+        ):
             raise scope.refuse("by a factor that is not whole")
         if factor > 1:
             found[dim] = apply("floor_divide", Index(dim), factor)

@@ -71,6 +71,8 @@ class LoweringScope:
     decisive: frozenset[str] = frozenset()
     """Nodes that a choice depends on, such as a router's: their results are rounded as torch rounds them, also inside a fused kernel, since
     near a tie the last bit decides."""
+    looked_at: set[str] = field(default_factory=set)
+    """Arguments of the current node that its lowering asked for."""
     unwritten: set[str] = field(default_factory=set)
     """Operators of the families that refused the options which this module gives them."""
 
@@ -93,6 +95,7 @@ class LoweringScope:
         return found
 
     def argument(self, name: str) -> Any:
+        self.looked_at.add(name)
         return self.node.arguments.get(name)
 
     def operand(self, name: str) -> LoweredTensor:

@@ -56,6 +56,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     match operator:
         case "view" | "reshape" | "flatten" | "unflatten" | "_unsafe_view" | "view_as" | "reshape_as" | "ravel" | "atleast_1d":
             made = scope.reshape(x, scope.spec()[0])
+            scope.looked_at.update(scope.node.arguments)  # the result's shape says all
             if operator == "flatten":
                 start, end = scope.argument("start_dim"), scope.argument("end_dim")
                 text = f"{view.text}.flatten({start})" if end == -1 else f"{view.text}.flatten({start}, {end})"
