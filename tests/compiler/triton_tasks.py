@@ -18,6 +18,8 @@ WIDE = [
     task("conv_point_strided", "return F.relu(self.c(x))", PLANES, "self.c = nn.Conv2d(6, 5, 1, stride=2)"),
     task("even_rows", "r = x + y\nreturn r, F.layer_norm(r, (12,), self.g), F.softmax(z, -1), z.amax(-1), F.rms_norm(z, (21,))",
          "torch.randn(3, 12), torch.randn(3, 12), torch.randn(2, 21)", "self.g = nn.Parameter(torch.randn(12))", "x, y, z"),
+    task("conv_standardised", "w = F.layer_norm(self.c.weight.view(5, -1), (54,)).view_as(self.c.weight)\nreturn F.relu(F.conv2d(x, w, None, 1, 1))",
+         PLANES, "self.c = nn.Conv2d(6, 5, 3)"),
     task("turned_even", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 3, 4, 2, 1)"),
     task("turned_uneven", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 1, 3, 2, 1, output_padding=1)"),
     task("turned_deep", "return self.c(x) + 1.0", "torch.randn(1, 17, 4)", "self.c = nn.ConvTranspose1d(17, 3, 5, 3)"),

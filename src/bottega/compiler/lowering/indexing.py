@@ -23,6 +23,8 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if operator in BAGS:
         return _bags(scope), None, None, None
     shape, dtype = scope.spec()
+    if operator in ("gather", "index_select", "roll", "flip", "repeat_interleave") and not scope.operand("self").shape:
+        raise scope.refuse("of a single number")
     if operator == "embedding":
         table, where = scope.operand("weight"), scope.operand("indices")
         row = View(

@@ -165,7 +165,7 @@ def _moments(
     mean = apply("div", Name("total"), scope.count(x, dims))
     centred = apply("sub", body, mean)
     reductions = [("total", "sum", body), ("spread", "sum", apply("mul", centred, centred))]
-    variance = apply("div", Name("spread"), scope.count(x, dims, int(correction)))
+    variance = apply("div", Name("spread"), scope.count(x, dims, correction))
     result = apply("sqrt", variance) if operator.startswith("std") else variance
     if operator.endswith("_mean"):
         first = _row_result(scope, x, dims, keep, reductions, result)

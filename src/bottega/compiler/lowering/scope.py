@@ -205,9 +205,12 @@ class LoweringScope:
     ) -> None:
         self.statements.append(Statement(kernel, call, library_call, pieces))
 
-    def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: int = 0) -> Constant:
-        """How many elements a row has, less a correction."""
+    def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: float = 0) -> Constant:
+        """How many elements a row has, less a correction; at least none."""
+        less = int(less) if less == int(less) else less
         number = math.prod(tensor.shape[dim] for dim in dims) - less
+        if number <= 0:
+            return Constant(0.0)
         texts = [wrapped(tensor.view.axis_text(dim)) for dim in dims if tensor.shape[dim] != 1]
         text = " * ".join(texts)
         if not text or text.isdigit():

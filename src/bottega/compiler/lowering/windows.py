@@ -170,7 +170,9 @@ def _global(scope: LoweringScope, x: LoweredTensor, rank: int, average: bool) ->
 def _scan(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     shape, dtype = scope.spec()
-    dim = scope.argument("dim") % max(len(shape), 1)
+    if not shape:
+        raise scope.refuse("of a single number")
+    dim = scope.argument("dim") % len(shape)
     order = (*(a for a in range(len(shape)) if a != dim), dim)
     kept = tuple(shape[a] for a in order[:-1])
     buffer = scope.fresh(shape, dtype)
