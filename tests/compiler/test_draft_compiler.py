@@ -177,6 +177,12 @@ def test_what_was_tried_behind_two_fused_kernels_is_not_tried_again(monkeypatch:
     assert launches(source) == 20 and len(tried) < 20 * 12
 
 
+def test_a_convolution_that_an_operator_was_taken_apart_into_is_left_to_the_library_too() -> None:
+    apart = "return F.gelu(torch.convolution(F.silu(x), self.c.weight, None, [2], [1], [1], False, [0], 1))"
+    source = written(task("apart", apart, "torch.randn(2, 8, 20)", "self.c = nn.Conv1d(8, 4, 3)"), Choices())
+    assert "F.conv1d(" in source and launches(source) == 2
+
+
 LOOP = """h, ys = torch.zeros(3, 8), []
 for t in range(6):
     h = torch.tanh(F.layer_norm(self.p(h) + x[:, t], (8,))) * h.sigmoid() + h
