@@ -11,13 +11,13 @@ from half_tasks import HALVES
 from network_tasks import MLP
 from small_tasks import SMALL, task
 
-from bottega.compiler import fusion_rule
-from bottega.compiler.build_step import BuildStep
+from bottega.compiler import fusion_rule, step_compiler
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep
 from bottega.compiler.choices import Choices, Tile, Tuning
 from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
 from bottega.compiler.merged_linears import JOINED
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.step_compiler import lower_task
+from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 
@@ -175,6 +175,41 @@ def test_what_was_tried_behind_two_fused_kernels_is_not_tried_again(monkeypatch:
     given = task("layers", layers, "torch.randn(3, 8)", "self.p = nn.ModuleList(nn.Linear(8, 8) for _ in range(20))")
     source = written(given, Choices())
     assert launches(source) == 20 and len(tried) < 20 * 12
+
+
+def test_a_convolution_that_an_operator_was_taken_apart_into_is_left_to_the_library_too() -> None:
+    apart = "return F.gelu(torch.convolution(F.silu(x), self.c.weight, None, [2], [1], [1], False, [0], 1))"
+    source = written(task("apart", apart, "torch.randn(2, 8, 20)", "self.c = nn.Conv1d(8, 4, 3)"), Choices())
+    assert "F.conv1d(" in source and launches(source) == 2
+
+
+LOOP = """h, ys = torch.zeros(3, 8), []
+for t in range(6):
+    h = torch.tanh(F.layer_norm(self.p(h) + x[:, t], (8,))) * h.sigmoid() + h
+    ys.append((h * x[:, t]).sum(-1))
+return torch.stack(ys, 1)"""
+
+
+def test_no_pair_of_kernels_is_tried_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, pair = list[tuple[Any, ...]](), fusion_rule._pair
+
+    def noted(producer: Any, consumer: Any, buffer: str, passes: Any) -> Any:
+        tried.append((producer, consumer, buffer))  # held, so that ids stay theirs
+        return pair(producer, consumer, buffer, passes)
+
+    monkeypatch.setattr(fusion_rule, "_pair", noted)
+    lowered = lower_task(task("loop", LOOP, "torch.randn(3, 6, 8)", "self.p = nn.Linear(8, 8)"))
+    for passes in ({"fuse_elementwise", "fuse_rows"}, {"fuse_elementwise", "fuse_rows", "tuned_tiles"}):
+        lowered.plan(frozenset(passes))
+    assert tried and len({(id(one), id(other), name) for one, other, name in tried}) == len(tried)
+
+
+def test_of_a_long_module_the_ends_of_the_branches_are_written_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_compiler, "MOST_STATEMENTS", 4)
+    given = task("loop", LOOP, "torch.randn(3, 6, 8)", "self.p = nn.Linear(8, 8)")
+    found = {step.technique: step.candidate for step in StepCompiler().build(given, "triton").steps}
+    assert {FIRST_ATTEMPT, "graph_replay"} <= set(found) and len(found) <= 4
+    assert all(one.parent is None and "triton.jit" in one.source for one in found.values())
 
 
 def step(name: str, parent: BuildStep | None = None) -> BuildStep:

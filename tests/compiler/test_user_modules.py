@@ -45,6 +45,12 @@ MODULES = {
         "x, y, z",
     ),
     "left_to_torch": module("F.grid_sample(x, g, align_corners=False) * 2", "torch.randn(2, 3, 5, 5), torch.rand(2, 4, 4, 2)", "x, g"),
+    "a_convolution_of_its_own": module(
+        "torch.convolution(x * 2, self.c.weight, None, [2], [1], [1], False, [0], 1).tanh(), "
+        "torch.convolution(x * 2, self.c.weight.transpose(0, 1), self.c.bias, [2], [1], [1], True, [1], 1).tanh()",
+        "torch.randn(2, 8, 20)",
+        init="self.c = nn.Conv1d(8, 4, 3)",
+    ),
     "normed_weight": module(
         "F.relu(self.c(x))", "torch.randn(2, 8, 20)", init="self.c = nn.utils.parametrizations.weight_norm(nn.Conv1d(8, 4, 3))"
     ),

@@ -20,6 +20,8 @@ WIDE = [
          "torch.randn(3, 12), torch.randn(3, 12), torch.randn(2, 21)", "self.g = nn.Parameter(torch.randn(12))", "x, y, z"),
     task("groups_then_rows", "y = self.n(x)\nreturn torch.logsumexp(y.tanh() + x, 1), (y.relu() * x).sum((2, 3))",
          "torch.randn(2, 6, 60, 60)", "self.n = nn.GroupNorm(2, 6)"),
+    task("conv_standardised", "w = F.layer_norm(self.c.weight.view(5, -1), (54,)).view_as(self.c.weight)\nreturn F.relu(F.conv2d(x, w, None, 1, 1))",
+         PLANES, "self.c = nn.Conv2d(6, 5, 3)"),
     task("turned_even", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 3, 4, 2, 1)"),
     task("turned_uneven", "return self.c(x) + 1.0", PLANES, "self.c = nn.ConvTranspose2d(6, 1, 3, 2, 1, output_padding=1)"),
     task("turned_deep", "return self.c(x) + 1.0", "torch.randn(1, 17, 4)", "self.c = nn.ConvTranspose1d(17, 3, 5, 3)"),

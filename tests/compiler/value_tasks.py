@@ -56,6 +56,16 @@ VALUES = {
         )
         for dtype in TYPES
     },
+    "none_that_is_shrunk": module(
+        "F.threshold(x, 0.1, 20.0) * 2, F.hardshrink(x) * 2, F.softshrink(x) * 2, torch.sign(x) * 2, F.leaky_relu(x) * 2", ROWS
+    ),
+    "options_beside_the_usual": module(
+        "torch.round(x * 3, decimals=1) + 1, torch.rsub(x, y, alpha=2) * 2, x.std(1, correction=1.5) * y[:, 0], x[0, 0].transpose(0, 0) * y",
+        "torch.randn(5, 7), torch.randn(5, 7)",
+        "x, y",
+    ),
+    "sizes_by_a_factor": module("F.interpolate(x * 2, scale_factor=1.5, mode='bilinear') + 1, F.interpolate(x * 2, scale_factor=2) + 1",
+        "torch.randn(2, 3, 7, 7)"),
     "divisions_of_floats": module(
         "x // y, x % y, torch.fmod(x, y), x % -0.3, (x * 1e6) % y",
         f"torch.cat((torch.randn(4, 19) * 9, torch.full((1, 19), {INF}))), torch.randn(5, 19).round() / 4",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from bottega.compiler.expression import Expression, Gather, Load, walk
+from bottega.compiler.expression import Expression, Gather, Load, reads
 from bottega.compiler.kernel import (
     Attention,
     Convolution,
@@ -77,9 +77,7 @@ def _views(values: tuple[object, ...]) -> list[View]:
 
 
 def loads(kernel: Kernel, buffer: str) -> list[Load | Gather]:
-    return [
-        node for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather) and node.view.buffer == buffer
-    ]
+    return [node for body in bodies(kernel) for node in reads(body) if node.view.buffer == buffer]
 
 
 def read(kernel: Kernel) -> frozenset[str]:
@@ -88,7 +86,7 @@ def read(kernel: Kernel) -> frozenset[str]:
     known: frozenset[str] | None = vars(kernel).get(_READ)
     if known is None:
         found = {view.buffer for view in operands(kernel)}
-        found |= {node.view.buffer for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather)}
+        found |= {node.view.buffer for body in bodies(kernel) for node in reads(body)}
         if isinstance(kernel, FunctionCall):
             found.add(kernel.function.split(".")[0])
         vars(kernel)[_READ] = known = frozenset(found)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
-from bottega.compiler.view import View
+from bottega.compiler.view import View, hash_once
 
 _UNARY = (
     "neg abs exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
@@ -22,7 +22,7 @@ _BINARY = (
     f"add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or {' '.join(sorted(BITS))}"
 )
 UNARY = frozenset(_UNARY.split())
-"""`relu` and `sign` pass NaN on, as torch does; `round` goes to even; `sigmoid` must not overflow."""
+"""`relu` passes NaN on and `sign` has none, as torch does; `round` goes to even; `sigmoid` must not overflow."""
 BINARY = frozenset(_BINARY.split())
 """`maximum` and `minimum` pass NaN on; `remainder` has the sign of the divisor, `fmod` of the dividend."""
 TERNARY = frozenset(("where",))
@@ -38,6 +38,9 @@ class Load:
     view: View
     dtype: str
 
+    def __hash__(self) -> int:
+        return hash_once(self, self.view, self.dtype)
+
 
 @dataclass(frozen=True)
 class Gather:
@@ -52,6 +55,9 @@ class Gather:
     size: int
     index: Expression
     dtype: str
+
+    def __hash__(self) -> int:
+        return hash_once(self, self.view, self.axis_stride, self.size, self.index, self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +96,7 @@ class Apply:
     """The result that it is, where it is one: what it is called in a kernel."""
 
     def __hash__(self) -> int:
-        """Computed once: a tree is looked up at every one of its nodes."""
-        found: int | None = self.__dict__.get("_hash")
-        if found is None:
-            object.__setattr__(self, "_hash", found := hash((self.function, self.arguments)))
-        return found
+        return hash_once(self, self.function, self.arguments)
 
     def __eq__(self, other: object) -> bool:
         """Two that were found alike stand for one from then on: else their parts are compared again along each path."""
@@ -123,6 +125,9 @@ class Cast:
     dtype: str
     argument: Expression
     title: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        return hash_once(self, self.dtype, self.argument)
 
 
 Expression = Load | Gather | Constant | Index | Name | Apply | Cast
@@ -153,8 +158,31 @@ def walk(expression: Expression) -> Iterator[Expression]:
                 yield node
 
 
+def reads(expression: Expression) -> tuple[Load | Gather, ...]:
+    """What it loads, each once. Kept with the tree, which never changes: fusion asks for it whenever a kernel is one of a pair."""
+    if isinstance(expression, Load):
+        return (expression,)
+    if not isinstance(expression, Apply | Cast):
+        return tuple(node for node in walk(expression) if isinstance(node, Load | Gather))
+    known: tuple[Load | Gather, ...] | None = vars(expression).get("_reads")
+    if known is None:
+        known = tuple(node for node in walk(expression) if isinstance(node, Load | Gather))
+        vars(expression)["_reads"] = known
+    return known
+
+
+def operations(expression: Expression) -> int:
+    """How many functions it applies, each once. Kept as `reads` is."""
+    if not isinstance(expression, Apply | Cast):
+        return sum(isinstance(node, Apply) for node in walk(expression))
+    known: int | None = vars(expression).get("_operations")
+    if known is None:
+        vars(expression)["_operations"] = known = sum(isinstance(node, Apply) for node in walk(expression))
+    return known
+
+
 def views(expression: Expression) -> list[View]:
-    return [node.view for node in walk(expression) if isinstance(node, Load | Gather)]
+    return [node.view for node in reads(expression)]
 
 
 def with_views(
@@ -162,15 +190,14 @@ def with_views(
 ) -> Expression | None:
     """The tree with every view that it reads changed; None where `change` returns None for one. `swap` has further replacements."""
     swaps = dict(swap or {})
-    for node in walk(expression):
-        if isinstance(node, Load | Gather):
-            view = change(node.view)
-            if view is None:
-                return None
-            if isinstance(node, Load):
-                swaps[node] = Load(view, node.dtype)
-            else:
-                swaps[node] = Gather(view, node.axis_stride, node.size, replace(node.index, swaps), node.dtype)
+    for node in reads(expression):
+        view = change(node.view)
+        if view is None:
+            return None
+        if isinstance(node, Load):
+            swaps[node] = Load(view, node.dtype)
+        else:
+            swaps[node] = Gather(view, node.axis_stride, node.size, replace(node.index, swaps), node.dtype)
     return replace(expression, swaps)
 
 
@@ -195,8 +222,11 @@ def titled(expression: Expression, title: str) -> Expression:
 
 
 def replace(expression: Expression, swap: Mapping[Expression, Expression]) -> Expression:
-    """The tree with some of its nodes replaced. What stands in several places is made once, and stays one object."""
+    """The tree with some of its nodes replaced. What stands in several places is made once, and stays one object; what holds none of them stays
+    the object that it is, with all that is known of it."""
     made: dict[int, Expression] = {}
+    if not swap:
+        return expression
 
     def new(node: Expression) -> Expression:
         if id(node) not in made:
@@ -206,12 +236,15 @@ def replace(expression: Expression, swap: Mapping[Expression, Expression]) -> Ex
     def fresh(node: Expression) -> Expression:
         if node in swap:
             return swap[node]
+        before = children(node)
+        after = tuple(map(new, before))
+        if all(one is other for one, other in zip(before, after)):
+            return node
         if isinstance(node, Apply):
-            return Apply(node.function, tuple(map(new, node.arguments)), node.title)
+            return Apply(node.function, after, node.title)
         if isinstance(node, Cast):
-            return Cast(node.dtype, new(node.argument), node.title)
-        if isinstance(node, Gather):
-            return Gather(node.view, node.axis_stride, node.size, new(node.index), node.dtype)
-        return node
+            return Cast(node.dtype, after[0], node.title)
+        assert isinstance(node, Gather)
+        return Gather(node.view, node.axis_stride, node.size, after[0], node.dtype)
 
     return new(expression)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
 from bottega.compiler.compose import compose, reshaped, whole_order
-from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk, with_views
+from bottega.compiler.expression import Expression, Gather, Index, Load, Name, reads, replace, walk, with_views
 from bottega.compiler.kernel import (
     FunctionCall,
     Kernel,
@@ -34,8 +34,8 @@ def inline(producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
 
     def rewrite(body: Expression) -> Expression | None:
         swap: dict[Expression, Expression] = {}
-        for node in walk(body):
-            if isinstance(node, Load | Gather) and node.view.buffer == buffer:
+        for node in reads(body):
+            if node.view.buffer == buffer:
                 made = computed(node.view) if isinstance(node, Load) else _gathered(source.body, producer.shape, node)
                 if made is None:
                     return None
@@ -255,8 +255,8 @@ def _from_producer(body: Expression, producer: Kernel, known: Mapping[str, Expre
     be quicker than its own store. `known`: results that are settled already. None where an element is needed that another program makes."""
     swap: dict[Expression, Expression] = {}
     own = {store.view.buffer for store in stores(producer)}
-    for node in walk(body):
-        if not (isinstance(node, Load | Gather) and node.view.buffer in own):
+    for node in reads(body):
+        if node.view.buffer not in own:
             continue
         found = known.get(node.view.buffer) if isinstance(node, Load) else None
         for store in stores(producer) if found is None and isinstance(node, Load) else ():

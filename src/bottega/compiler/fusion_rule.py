@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from bottega.compiler import fusion
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
-from bottega.compiler.expression import Apply, Cast, Gather, Load, walk
-from bottega.compiler.grouped_products import gate
+from bottega.compiler.expression import Apply, Cast, Gather, Load, operations, reads, walk
+from bottega.compiler.grouped_products import OWN_GROUPED, gate
 from bottega.compiler.kernel import FunctionCall, GroupedProduct, Kernel, Map, Pool, RowProgram, Scan
 from bottega.compiler.loop_split import split_for
-from bottega.compiler.planner_passes import FOR_THREADS, SHARED_RESULTS, is_ours
+from bottega.compiler.planner_passes import DEPTHWISE, FOR_THREADS, OWN, SHARED_RESULTS, SHORT_PRODUCT, is_ours
+from bottega.compiler.view import View
 
+_COUNTED, _LOOKS = "operations counted", "views of reductions"
+"""Kept with a kernel, which never changes."""
+DECIDING = frozenset(
+    (
+        *("fuse_elementwise", "fuse_rows", "fuse_windows", SHARED_RESULTS.name, FOR_THREADS),
+        *(SHORT_PRODUCT.name, DEPTHWISE.name, OWN_GROUPED.name, *(name for _, name in OWN)),
+    )
+)
+"""The passes that which pairs are fused depends on."""
 FEW_ROWS, FEW_FOR_THREADS, LONG_ROW = 512, 32, 8192
 """Below so many rows of at least this length, a program for each row leaves the device idle: a GPU, or the threads of a processor."""
 MOST_STORES = 4
@@ -49,9 +60,9 @@ EXPENSIVE = frozenset(
 
 def fused_kernels(kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
     """Fuses pairs until no pair is left; from the end, so that a result with several users first gets one."""
-    place = len(kernels) - 1
+    place, pairs = len(kernels) - 1, _Pairs(passes)
     while place >= 0:
-        merged = _merge_at(kernels, place, passes, returned) or _siblings(kernels, place, passes)
+        merged = _merge_at(kernels, place, pairs, returned) or _siblings(kernels, place, pairs)
         if merged is not None:
             place = len(merged) - _same_end(kernels, merged)  # what follows was tried, and nothing before it counts there
             kernels = merged
@@ -65,25 +76,55 @@ def _same_end(before: list[Kernel], after: list[Kernel]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
 
 
-def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returned: set[str]) -> list[Kernel] | None:
+class _Pairs:
+    """What pairs of kernels become, each tried once: after every fusion the kernels before it are gone through again, most of them with the same
+    neighbours."""
+
+    def __init__(self, passes: frozenset[str]) -> None:
+        self.passes = passes
+        self._known: dict[tuple[Any, ...], tuple[Kernel | None, Kernel, Kernel]] = {}
+        """With the pair itself, so that its ids stay its own."""
+
+    def fused(self, producer: Kernel, consumer: Kernel, buffer: str, kept: bool) -> Kernel | None:
+        """`kept`: others read the buffer too, so that it is stored all the same."""
+
+        def made_one() -> Kernel | None:
+            if isinstance(producer, Map) and kept:
+                return _carried(producer, consumer, buffer, self.passes)
+            if isinstance(producer, GroupedProduct) and not kept:
+                return _gated(producer, consumer, buffer, self.passes)
+            return _pair(producer, consumer, buffer, self.passes)
+
+        return self._once((id(producer), id(consumer), buffer, kept), producer, consumer, made_one)
+
+    def inlined(self, producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
+        key = (id(producer), id(consumer), buffer)
+        return self._once(key, producer, consumer, lambda: _inlined(producer, consumer, buffer, self.passes))
+
+    def chained(self, first: RowProgram, second: RowProgram) -> Kernel | None:
+        return self._once((id(first), id(second)), first, second, lambda: fusion.chain(first, second, ""))
+
+    def _once(self, key: tuple[Any, ...], first: Kernel, second: Kernel, make: Callable[[], Kernel | None]) -> Kernel | None:
+        if key not in self._known:
+            made_one = make()
+            repeats = made_one is not None and _repeats((first, second), made_one)
+            self._known[key] = (None if repeats else made_one), first, second
+        return self._known[key][0]
+
+
+def _merge_at(kernels: list[Kernel], place: int, pairs: _Pairs, returned: set[str]) -> list[Kernel] | None:
     producer = kernels[place]
     if isinstance(producer, FunctionCall):
         return None
     for buffer in made(producer):
         users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
-        if len(users) > 1 and buffer not in returned and (_widens(producer) or _is_cheap_again(producer, passes)):
-            through = _read_through(kernels, place, users, buffer, passes)
+        if len(users) > 1 and buffer not in returned and (_widens(producer) or _is_cheap_again(producer, pairs.passes)):
+            through = _read_through(kernels, place, users, buffer, pairs)
             if through is not None:
                 return through
         for later in users:
-            kept = buffer in returned or len(users) > 1
-            if isinstance(producer, Map) and kept:
-                fused = _carried(producer, kernels[later], buffer, passes)
-            elif isinstance(producer, GroupedProduct) and not kept:
-                fused = _gated(producer, kernels[later], buffer, passes)
-            else:
-                fused = _pair(producer, kernels[later], buffer, passes)
-            if fused is None or _repeats((producer, kernels[later]), fused):
+            fused = pairs.fused(producer, kernels[later], buffer, buffer in returned or len(users) > 1)
+            if fused is None:
                 continue
             for name in made(producer):  # all of them that only this consumer read
                 if name not in returned and [user for user in range(len(kernels)) if name in read(kernels[user])] == [later]:
@@ -120,14 +161,12 @@ def _is_cheap_again(producer: Kernel, passes: frozenset[str]) -> bool:
     return large == 1 and not any(isinstance(node, Gather) for node in nodes)
 
 
-def _read_through(
-    kernels: list[Kernel], place: int, users: list[int], buffer: str, passes: frozenset[str]
-) -> list[Kernel] | None:
+def _read_through(kernels: list[Kernel], place: int, users: list[int], buffer: str, pairs: _Pairs) -> list[Kernel] | None:
     """Every reader computes what the producer would have stored, and nothing is stored; None where one of them cannot."""
     changed, producer = list(kernels), kernels[place]
     for user in users:
-        fused = _inlined(producer, kernels[user], buffer, passes) if isinstance(producer, Map) else None
-        if fused is None or _repeats((producer, kernels[user]), fused):
+        fused = pairs.inlined(producer, kernels[user], buffer) if isinstance(producer, Map) else None
+        if fused is None:
             return None
         changed[user] = fused
     del changed[place]
@@ -150,18 +189,16 @@ def _gated(producer: GroupedProduct, consumer: Kernel, buffer: str, passes: froz
     return gated or _pair(producer, consumer, buffer, passes)
 
 
-def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list[Kernel] | None:
+def _siblings(kernels: list[Kernel], place: int, pairs: _Pairs) -> list[Kernel] | None:
     """Two programs over the same rows that read the same elements and do not need each other: one pass does for both."""
     first = kernels[place]
-    if not isinstance(first, RowProgram) or "fuse_rows" not in passes:
+    if not isinstance(first, RowProgram) or "fuse_rows" not in pairs.passes:
         return None
     for later in range(place + 1, len(kernels)):
         second = kernels[later]
         if isinstance(second, RowProgram) and not set(made(first)) & read(second) and shared_rows(first, second):
-            joined = fusion.chain(first, second, "")
-            if joined is None or _repeats((first, second), joined):
-                return None
-            return _placed(kernels, place, later, joined)
+            joined = pairs.chained(first, second)
+            return None if joined is None else _placed(kernels, place, later, joined)
     return None
 
 
@@ -172,17 +209,26 @@ def _repeats(parts: tuple[Kernel, Kernel], fused: Kernel) -> bool:
 
 
 def _operations(kernel: Kernel) -> int:
-    return sum(isinstance(node, Apply) for body in bodies(kernel) for node in walk(body))
+    known: int | None = vars(kernel).get(_COUNTED)
+    if known is None:
+        vars(kernel)[_COUNTED] = known = sum(map(operations, bodies(kernel)))
+    return known
 
 
 def shared_rows(first: RowProgram, second: RowProgram) -> bool:
     """Whether both load the same elements of at least one buffer."""
     if (first.kept, first.reduced) != (second.kept, second.reduced) or not read(first) & read(second):
         return False
-    looks = [
-        {node.view for r in rows.reductions for node in walk(r.body) if isinstance(node, Load)} for rows in (first, second)
-    ]
-    return bool(looks[0] & looks[1])
+    return not _looks(first).isdisjoint(_looks(second))
+
+
+def _looks(rows: RowProgram) -> frozenset[View]:
+    """What its reductions load."""
+    known: frozenset[View] | None = vars(rows).get(_LOOKS)
+    if known is None:
+        loaded = (node.view for r in rows.reductions for node in reads(r.body) if isinstance(node, Load))
+        vars(rows)[_LOOKS] = known = frozenset(loaded)
+    return known
 
 
 def _inlined(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
@@ -194,9 +240,7 @@ def _inlined(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str
     if isinstance(consumer, GroupedProduct) and _computed_again(producer, consumer, buffer):
         return None
     fused = fusion.inline(producer, consumer, buffer)
-    if (
-        fused is None and isinstance(consumer, RowProgram) and FOR_THREADS not in passes
-    ):  # in C++ tiles of columns need one loop
+    if fused is None and isinstance(consumer, RowProgram) and FOR_THREADS not in passes:  # in C++ column tiles need one loop
         finer = split_for(producer, consumer, buffer)
         return fusion.inline(producer, finer, buffer) if finer is not None else None
     return fused

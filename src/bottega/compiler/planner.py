@@ -16,7 +16,7 @@ from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.biases import BIASES_APART, biases_apart
 from bottega.compiler.bodies import made, read
 from bottega.compiler.expression import Expression, Load, Name, replace
-from bottega.compiler.fusion_rule import fused_kernels, keeps_busy
+from bottega.compiler.fusion_rule import DECIDING, fused_kernels, keeps_busy
 from bottega.compiler.in_place import stored_in_place
 from bottega.compiler.kernel import Convolution, FunctionCall, GroupedProduct, Kernel, Map, RowProgram, StoreOp
 from bottega.compiler.layouts import as_returned, heads_last, in_layout, in_order, with_heads_last
@@ -41,6 +41,14 @@ from bottega.compiler.sizes import resolved
 from bottega.compiler.summed_products import SUMMED_PRODUCTS, summed_products
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
+PLANNED = DECIDING | frozenset(
+    (
+        *("statistics_apart", SHORT_ROWS, PADDED_CONVOLUTIONS.name, MERGED_LINEARS.name, SUMMED_PRODUCTS.name, IN_PLACE),
+        *(ACTIVATED_PRODUCTS.name, BIASES_APART.name, LIBRARY_FUNCTIONS.name, CHUNKED_ROWS, OWN_RECURRENCE, SEPARATE_WINDOWS),
+    )
+)
+"""The passes that a plan depends on. The others are the backends'."""
+
 
 def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
     kernels = _chosen(_needed(lowered), passes)
@@ -52,9 +60,9 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     returned = _buffers_of((lowered.returned, *lowered.changed))
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
-    kernels = fused_kernels(kernels, passes, returned)
+    kernels = _fused(lowered, kernels, passes, returned)
     if SHORT_ROWS in passes:
-        kernels = fused_kernels([written_out(kernel) for kernel in kernels], passes, returned)
+        kernels = _fused(lowered, [written_out(kernel) for kernel in kernels], passes, returned)
     if PADDED_CONVOLUTIONS.name in passes:
         kernels = padded_convolutions(kernels, buffers, returned)
     kernels = heads_last(with_heads_last(kernels, buffers, returned), buffers, returned)
@@ -93,6 +101,14 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
         )
     )
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
+
+
+def _fused(lowered: Lowered, kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
+    """The kernels fused, once for all plans that begin with the same ones."""
+    key = tuple(map(id, kernels)), passes & DECIDING, frozenset(returned)
+    if key not in lowered.fused:
+        lowered.fused[key] = kernels, fused_kernels(kernels, passes, returned)  # the first are kept, so that ids stay theirs
+    return list(lowered.fused[key][1])
 
 
 def _needed(lowered: Lowered) -> list[Statement]:

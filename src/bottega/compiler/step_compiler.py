@@ -26,7 +26,7 @@ from bottega.compiler.matmul_rule import products_pay
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner import make_plan
+from bottega.compiler.planner import PLANNED, make_plan
 from bottega.compiler.planner_passes import FOR_THREADS, LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, OWN_RECURRENCE, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
@@ -42,8 +42,8 @@ LONGEST_UNROLLED = 9_000
 """A network whose unrolled source has more characters than this is written with replaced layers only."""
 
 MOST_STATEMENTS = 120
-"""Of a module that is built pass by pass in C++ or CUDA. A longer one, such as a loop over time that is written out, is written with all passes at
-once, in its two branches: planning it anew for each of them takes minutes."""
+"""Of a module that is built pass by pass. A longer one, such as a loop over time that is written out, is written with all passes of
+a branch at once: to write it anew for each of them takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,14 @@ class LoweredTask:
     lowered: Lowered
     cuts: Cuts = ()
 
+    plans: dict[frozenset[str], KernelPlan] = field(default_factory=dict, compare=False, repr=False)
+
     def plan(self, passes: frozenset[str], tuning: Tuning = BY_RULE) -> KernelPlan:
-        return replace(make_plan(self.lowered, passes, self.cuts), tuning=tuning)
+        passes &= PLANNED
+        if passes not in self.plans:
+            self.plans[passes] = make_plan(self.lowered, passes, self.cuts)
+        made = self.plans[passes]
+        return replace(made, tuning=tuning, buffers=dict(made.buffers))
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
@@ -235,12 +241,8 @@ class StepCompiler:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lowered, target, excluded)
         light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
-        if len(builder.lowered.lowered.statements) > MOST_STATEMENTS and not target.language.kernel_library:
-            branches = ([*light, *target.passes], [*light, *builder.own(_Place(), self.every_product), *target.passes])
-            steps = [step for passes in branches if (step := builder.at_once(passes, None)) is not None]
-            if not steps:
-                raise nothing_left(builder.lowered, target.language.name)
-            return tuple({step.candidate.source: step for step in steps}.values())
+        if len(builder.lowered.lowered.statements) > MOST_STATEMENTS:
+            return self._long(builder, light, longest)
         fused = builder.take(None, light)
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
@@ -252,6 +254,28 @@ class StepCompiler:
         own = builder.take(fused, builder.own(fused, self.every_product))
         if own is not fused:
             builder.take(builder.take(own, target.passes), builder.whole)
+        if not builder.steps:
+            raise nothing_left(builder.lowered, target.language.name)
+        return tuple(builder.steps)
+
+    def _long(self, builder: StepBuilder, light: list[CompilerPass], longest: int | None) -> tuple[BuildStep, ...]:
+        """The ends of the branches alone, each with all its passes at once."""
+        target = builder.target
+
+        def add(passes: Iterable[CompilerPass], named: CompilerPass | None = None) -> None:
+            step = builder.at_once(passes, named)
+            if step is not None and all(step.candidate.source != other.candidate.source for other in builder.steps):
+                builder.steps.append(step)
+
+        tuned = [*light, *target.passes]
+        add(tuned)
+        if longest and builder.steps and len(builder.steps[0].candidate.source) > longest:
+            return ()
+        for pass_ in builder.whole:
+            add([*tuned, pass_], pass_)
+        if target.language.kernel_library:
+            add([*tuned, LIBRARY_FUNCTIONS], LIBRARY_FUNCTIONS)
+        add([*light, *builder.own(_Place(), self.every_product), *target.passes, *builder.whole])
         if not builder.steps:
             raise nothing_left(builder.lowered, target.language.name)
         return tuple(builder.steps)

@@ -62,6 +62,8 @@ class TraceNode:
     """Arguments that it takes by name alone."""
     draws: bool = False
     """Whether it draws random numbers."""
+    chosen: frozenset[str] = frozenset()
+    """Arguments that are no tensors and do not have the schema's default."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _without_empty(node: TraceNode, empty: Collection[str]) -> TraceNode:
         return node
     pieces = tuple(piece for piece in node.arguments["tensors"] if piece.name not in empty)
     if len(pieces) == 1:
-        return replace(node, operator="clone", arguments={"self": pieces[0]}, target="aten.clone.default")
+        return replace(node, operator="clone", arguments={"self": pieces[0]}, target="aten.clone.default", chosen=frozenset())
     return replace(node, arguments={**node.arguments, "tensors": pieces})
 
 
@@ -229,7 +231,7 @@ def _node(node: Any) -> TraceNode:
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         raise Refusal(f"uses {node.target}, which is no torch operator")
-    arguments = {}
+    arguments, chosen = {}, set[str]()
     for position, argument in enumerate(schema.arguments):
         if position < len(node.args):
             value = node.args[position]
@@ -238,12 +240,14 @@ def _node(node: Any) -> TraceNode:
         else:
             value = argument.default_value
         arguments[argument.name] = _plain(value)
+        if not refs((arguments[argument.name],)) and value is not None and value != argument.default_value:
+            chosen.add(argument.name)
     values = node.meta.get("val")
     operator = operator_name(node.target)
     outputs = tuple(_spec(v, operator) for v in values) if isinstance(values, tuple | list) else (_spec(values, operator),)
     keywords = frozenset(argument.name for argument in schema.arguments if argument.kwarg_only)
     draws = torch.Tag.nondeterministic_seeded in node.target.tags
-    return TraceNode(node.name, operator, arguments, outputs, module, str(node.target), keywords, draws)
+    return TraceNode(node.name, operator, arguments, outputs, module, str(node.target), keywords, draws, frozenset(chosen))
 
 
 def _respoken(nodes: list[TraceNode], returned: list[Any], names: dict[str, str]) -> tuple[list[TraceNode], list[Any]]:

@@ -49,6 +49,14 @@ class Buffer:
         return View(self.name, self.shape, self.steps, 0, self.name, self.axes)
 
 
+def hash_once(item: object, *parts: object) -> int:
+    """The hash of these parts, kept with what they are parts of: a tree is looked up at every one of its nodes."""
+    found: int | None = item.__dict__.get("_hash")
+    if found is None:
+        item.__dict__["_hash"] = found = hash(parts)
+    return found
+
+
 @dataclass(frozen=True)
 class View:
     """A strided look at a buffer. In a kernel its dimensions are the kernel's loops; a stride of 0 repeats along that loop."""
@@ -62,6 +70,9 @@ class View:
     """Python that gives this view as a tensor: `x.transpose(1, 2)`. For library calls."""
     axes: tuple[str, ...] = field(default=(), compare=False)
     """Python text for the size of each dimension."""
+
+    def __hash__(self) -> int:
+        return hash_once(self, self.buffer, self.shape, self.strides, self.offset)
 
     @property
     def contiguous(self) -> bool:

@@ -16,7 +16,7 @@ from bottega.compiler.lowering import recurrence
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
 from bottega.compiler.traced_graph import Ref
-from bottega.compiler.view import View
+from bottega.compiler.view import Shape, View
 
 FUNCTIONAL = frozenset(
     (
@@ -75,6 +75,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
         names.append(buffer.name)
         results.append(LoweredTensor(marked(buffer), spec.dtype))
     call = _special(scope, tuple(names)) or call_of(scope, tuple(names))
+    scope.looked_at.update(scope.node.arguments)
     pieces = recurrence.layers(scope, tuple(names), call.arguments[1:]) if scope.node.operator in RECURRENT_CELLS else ()
     scope.state(_grouped(scope, names[0]) if scope.node.operator in GROUPED else None, call, pieces=pieces)
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
@@ -146,6 +147,8 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
         return FunctionCall("F.pad", (x.view, scope.argument("pad")), extra, names, origin)
     if operator.startswith("upsample"):
         x, shape = scope.operand("self" if scope.argument("self") is not None else "input"), scope.spec()[0]
+        if not steps_by_sizes(scope, x.shape):
+            raise scope.refuse("by factors that sizes do not tell")
         keywords: list[tuple[str, Any]] = [("size", shape[2:])]
         if "bilinear" in operator:
             keywords += [("mode", "bilinear"), ("align_corners", bool(scope.argument("align_corners")))]
@@ -156,6 +159,15 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
         arguments = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], tuple) else arguments
         return FunctionCall(f"{x.view.text}.{METHODS[operator]}", tuple(arguments), (), names, origin)
     return None
+
+
+def steps_by_sizes(scope: LoweringScope, inside: Shape) -> bool:
+    """Whether an interpolation's sizes say how far apart its places are: where it is given factors, torch steps by those."""
+    factors = scope.argument("scale_factors") or [
+        scope.argument(name) for name in ("scales_d", "scales_h", "scales_w", "scales")
+    ]
+    given = [factor for factor in factors if factor is not None]
+    return all(size == before * factor for size, before, factor in zip(scope.spec()[0][::-1], inside[::-1], given[::-1]))
 
 
 def _states(scope: LoweringScope) -> tuple[Any, ...]:

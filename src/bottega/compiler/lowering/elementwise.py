@@ -114,7 +114,8 @@ def lower(scope: LoweringScope) -> LoweredTensor:
     """The current node, as a new tensor or, where nothing is computed, as the old one."""
     operator, shape, dtype = scope.node.operator, *scope.spec()
     if operator in SAME:
-        if "dropout" in operator and scope.argument("train") and scope.argument("p") > 0:
+        part, drawn = scope.argument("p"), scope.argument("train")
+        if "dropout" in operator and drawn and part > 0:
             raise scope.refuse("draws random numbers")
         return scope.operand("input" if "dropout" in operator else "self")
     if operator == "copy":
@@ -131,7 +132,7 @@ def lower(scope: LoweringScope) -> LoweredTensor:
 
 
 def _x(scope: LoweringScope) -> Expression:
-    return scope.load(scope.node.arguments["self"], scope.spec()[0])
+    return scope.load(scope.argument("self"), scope.spec()[0])
 
 
 def _narrowed(body: Expression, scope: LoweringScope, dtype: str) -> Expression:
@@ -179,12 +180,12 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
         return apply("where", get("condition"), get("self"), get("other"))
     x = _x(scope)
     match operator:
-        case "add" | "sub":
-            alpha = scope.argument("alpha")
-            other = get("other") if alpha in (None, 1) else apply("mul", scope.constant(alpha), get("other"))
-            return apply(operator, x, other)
-        case "rsub":
-            return apply("sub", get("other"), x)
+        case "add" | "sub" | "rsub":
+            alpha, first, second = scope.argument("alpha"), x, get("other")
+            if operator == "rsub":
+                first, second = second, first
+            second = second if alpha in (None, 1) else apply("mul", scope.constant(alpha), second)
+            return apply(operator.removeprefix("r"), first, second)
         case "div" | "true_divide":
             mode = scope.argument("rounding_mode")
             if mode == "floor":
@@ -233,12 +234,12 @@ def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression
             return apply("where", apply("gt", x, 0.0), x, apply("mul", _slope(scope), x))
         case "softshrink":
             bound = get("lambd")
-            inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound), 0.0)
-            return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
+            nearer = apply("where", apply("gt", x, 0.0), apply("sub", x, bound), apply("add", x, bound))
+            return apply("where", apply("le", apply("abs", x), bound), 0.0, nearer)
         case "hardshrink":
-            return apply("where", apply("gt", apply("abs", x), get("lambd")), x, 0.0)
+            return apply("where", apply("le", apply("abs", x), get("lambd")), 0.0, x)
         case "threshold":
-            return apply("where", apply("gt", x, get("threshold")), x, get("value"))
+            return apply("where", apply("le", x, get("threshold")), get("value"), x)
         case "lerp":
             return apply("add", x, apply("mul", get("weight"), apply("sub", get("end"), x)))
         case "addcmul" | "addcdiv":

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy
 
 from bottega.compiler.expression import Expression, Gather, Index, Load, Name, apply
+from bottega.compiler.lowering.calls import steps_by_sizes
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
@@ -22,6 +23,8 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     if operator in BAGS:
         return _bags(scope), None, None, None
     shape, dtype = scope.spec()
+    if operator in ("gather", "index_select", "roll", "flip", "repeat_interleave") and not scope.operand("self").shape:
+        raise scope.refuse("of a single number")
     if operator == "embedding":
         table, where = scope.operand("weight"), scope.operand("indices")
         row = View(
@@ -139,7 +142,11 @@ def _nearest(scope: LoweringScope) -> LoweredTensor:
         factor = outside // inside
         step = numpy.float32(1) / numpy.float32(factor)
         places = numpy.arange(outside)
-        if outside % inside or ((places.astype(numpy.float32) * step).astype(int) != places // factor).any():
+        if (
+            outside % inside
+            or not steps_by_sizes(scope, x.shape)
+            or ((places.astype(numpy.float32) * step).astype(int) != places // factor).any()
+        ):
             raise scope.refuse("by a factor that is not whole")
         if factor > 1:
             found[dim] = apply("floor_divide", Index(dim), factor)

@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils._pytree import tree_leaves
 
 from bottega.compiler.build_step import Refusal
+from bottega.compiler.kernel import Kernel
 from bottega.compiler.lowering import (
     calls,
     elementwise,
@@ -32,6 +33,16 @@ FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matm
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
 INLINE = frozenset((*elementwise.OPERATORS, *views.OPERATORS, "getitem"))
 """Operators that whatever uses their result computes itself."""
+TOLD = frozenset(
+    (
+        *("size", "shape", "sizes", "repeats", "num_classes", "output_size", "input", "split_size", "split_sizes", "chunks"),
+        *("sections", "indices", "indices_or_sections", "end", "length", "N", "C", "HxW", "ceil_mode", "half_to_float"),
+        *("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "copy", "implicit", "momentum"),
+        *("cudnn_enabled", "cudnn_enable", "padding_idx", "scale_grad_by_freq", "sparse", "sparse_grad", "compute_mode"),
+    )
+)
+"""Arguments that a lowering need not look at: the result's shape and type tell them, or they change no value. With any other one that it did not
+look at, an operator is left to torch."""
 CHOOSING = frozenset(("topk", "sort", "argsort", "kthvalue"))
 """Operators whose result is which elements are larger: a difference in the last bit gives another one."""
 
@@ -51,6 +62,8 @@ class Lowered:
     """Strides of what is returned and lies dense in another order than its dimensions', by buffer."""
     unwritten: frozenset[str] = frozenset()
     """Operators that are known here, but not with the options that this module gives them: torch computes them."""
+    fused: dict[Any, tuple[list[Kernel], list[Kernel]]] = field(default_factory=dict, compare=False, repr=False)
+    """What lists of kernels became, fused, for the planner: most of a task's many plans fuse the same ones."""
 
 
 def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
@@ -102,9 +115,12 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
         if operator not in family.OPERATORS:
             continue
         try:
+            scope.looked_at.clear()
             made: LoweredTensor | tuple[LoweredTensor | None, ...] = family.lower(scope)
             if isinstance(made, tuple) and _wants_more(scope, made):
                 raise scope.refuse("an output of a normalisation or pooling other than its first")
+            if ignored := scope.node.chosen - scope.looked_at - TOLD:
+                raise scope.refuse(f"with {', '.join(sorted(ignored))}")
             return made
         except Refusal as refusal:
             first = first or refusal

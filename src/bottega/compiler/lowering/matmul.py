@@ -132,6 +132,8 @@ def _added(scope: LoweringScope, body: Expression, space: Shape, shape: Shape) -
     other = scope.load(scope.argument("self"), shape)
     if space != shape:
         raise scope.refuse("is added to something of another shape")
+    if "float" not in scope.spec()[1] and any(int(factor or 0) != (factor or 0) for factor in (alpha, beta)):
+        raise scope.refuse("of whole numbers, by a fraction")
     body = body if alpha in (None, 1) else apply("mul", scope.constant(alpha), body)
     if beta == 0:
         return body

@@ -165,7 +165,7 @@ def _moments(
     mean = apply("div", Name("total"), scope.count(x, dims))
     centred = apply("sub", body, mean)
     reductions = [("total", "sum", body), ("spread", "sum", apply("mul", centred, centred))]
-    variance = apply("div", Name("spread"), scope.count(x, dims, int(correction)))
+    variance = apply("div", Name("spread"), scope.count(x, dims, correction))
     result = apply("sqrt", variance) if operator.startswith("std") else variance
     if operator.endswith("_mean"):
         first = _row_result(scope, x, dims, keep, reductions, result)
@@ -257,8 +257,7 @@ def _normalised(scope: LoweringScope, operator: str) -> LoweredTensor | tuple[Lo
         if scope.argument("use_input_stats") is False:
             raise scope.refuse("by running statistics")
         return _standardised(scope, x, x, x.shape, tuple(range(2, rank)), gain, shift)
-    training = operator.endswith("functional") or bool(scope.argument("training"))
-    if training:
+    if scope.argument("training"):
         made = _standardised(scope, x, x, x.shape, (0, *range(2, rank)), gain, shift)
     else:
         mean, variance = scope.operand("running_mean"), scope.operand("running_var")

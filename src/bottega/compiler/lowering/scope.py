@@ -71,6 +71,8 @@ class LoweringScope:
     decisive: frozenset[str] = frozenset()
     """Nodes that a choice depends on, such as a router's: their results are rounded as torch rounds them, also inside a fused kernel, since
     near a tie the last bit decides."""
+    looked_at: set[str] = field(default_factory=set)
+    """Arguments of the current node that its lowering asked for."""
     unwritten: set[str] = field(default_factory=set)
     """Operators of the families that refused the options which this module gives them."""
 
@@ -93,6 +95,7 @@ class LoweringScope:
         return found
 
     def argument(self, name: str) -> Any:
+        self.looked_at.add(name)
         return self.node.arguments.get(name)
 
     def operand(self, name: str) -> LoweredTensor:
@@ -202,9 +205,12 @@ class LoweringScope:
     ) -> None:
         self.statements.append(Statement(kernel, call, library_call, pieces))
 
-    def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: int = 0) -> Constant:
-        """How many elements a row has, less a correction."""
+    def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: float = 0) -> Constant:
+        """How many elements a row has, less a correction; at least none."""
+        less = int(less) if less == int(less) else less
         number = math.prod(tensor.shape[dim] for dim in dims) - less
+        if number <= 0:
+            return Constant(0.0)
         texts = [wrapped(tensor.view.axis_text(dim)) for dim in dims if tensor.shape[dim] != 1]
         text = " * ".join(texts)
         if not text or text.isdigit():

@@ -47,6 +47,9 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     view, rank = x.view, len(x.shape)
     if any(spec is not None and spec.dtype != x.dtype for spec in scope.node.outputs):
         raise scope.refuse("as bits of another type")
+    if not rank and scope.node.outputs[0] is not None and not scope.spec()[0]:
+        scope.looked_at.update(scope.node.arguments)
+        return x  # a single number, however it is turned
 
     def new(shape: Any, strides: Any, text: str, offset: int = 0, axes: Any = ()) -> LoweredTensor:
         return LoweredTensor(
@@ -56,6 +59,7 @@ def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, .
     match operator:
         case "view" | "reshape" | "flatten" | "unflatten" | "_unsafe_view" | "view_as" | "reshape_as" | "ravel" | "atleast_1d":
             made = scope.reshape(x, scope.spec()[0])
+            scope.looked_at.update(scope.node.arguments)  # the result's shape says all
             if operator == "flatten":
                 start, end = scope.argument("start_dim"), scope.argument("end_dim")
                 text = f"{view.text}.flatten({start})" if end == -1 else f"{view.text}.flatten({start}, {end})"

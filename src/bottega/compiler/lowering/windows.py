@@ -78,7 +78,11 @@ def _convolution(scope: LoweringScope) -> LoweredTensor:
     )
     name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
     pieces = _product(scope, kernel, bias) if transposed else ()
-    scope.state(kernel, call_of(scope, (buffer.name,), name) if scope.node.operator != "convolution" else None, pieces=pieces)
+    given = None
+    if scope.node.operator == "convolution":  # that another operator was taken apart into
+        rest = (output_padding, groups, dilation) if transposed else (dilation, groups)
+        given = (x.view, weight.view, None if bias is None else bias.view, stride, padding, *rest)
+    scope.state(kernel, call_of(scope, (buffer.name,), name, given), pieces=pieces)
     return LoweredTensor(marked(buffer), dtype)
 
 
@@ -170,7 +174,9 @@ def _global(scope: LoweringScope, x: LoweredTensor, rank: int, average: bool) ->
 def _scan(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     shape, dtype = scope.spec()
-    dim = scope.argument("dim") % max(len(shape), 1)
+    if not shape:
+        raise scope.refuse("of a single number")
+    dim = scope.argument("dim") % len(shape)
     order = (*(a for a in range(len(shape)) if a != dim), dim)
     kept = tuple(shape[a] for a in order[:-1])
     buffer = scope.fresh(shape, dtype)

@@ -149,7 +149,7 @@ class TritonEmitter(ExpressionEmitter):
             return f"{name} != {name}", COMPARE
         if function == "sign":
             one = "1.0" if zero == "0.0" else "1"
-            return f"tl.where({name} > 0, {one}, tl.where({name} < 0, -{one}, {name}))", ATOM
+            return f"tl.where({name} > 0, {one}, tl.where({name} < 0, -{one}, {zero}))", ATOM
         if function in ("remainder", "floor_divide"):
             return self.remainder(node, uses)
         if function == "fmod":

@@ -151,7 +151,9 @@ class TiledConvolution(ConvolutionWriter):
             spots = ", ".join(str(2 + d) for d in range(self.dims))
             weight = kernel.weight.buffer
             order = f"{spots}, 1, 0" if kernel.transposed else f"{spots}, 0, 1"
-            file.forward.append(f"{packed} = {weight}.permute({order}).contiguous()")
+            whole = file.plan.buffers[weight].shape == kernel.weight.shape  # or one that was computed in another shape
+            seen = weight if whole else f"{weight}.view({', '.join(map(str, kernel.weight.shape))})"
+            file.forward.append(f"{packed} = {seen}.permute({order}).contiguous()")
             writer.parameters[f"pointer {weight}"].text = packed
         pixels = writer.size_text(writer.parameters["size pixels"].name)
         across = f"triton.cdiv({pixels}, {tile.rows})"

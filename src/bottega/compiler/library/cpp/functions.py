@@ -90,7 +90,7 @@ template <class T> static inline T value_of(log_sum<T> a) { return a.top + std::
         (),
     ),
     "square": ("static inline TYPE square(TYPE v) { return v * v; }", ()),
-    "sign": ("static inline TYPE sign(TYPE v) { return v != v ? v : TYPE((v > 0) - (v < 0)); }", ()),
+    "sign": ("static inline TYPE sign(TYPE v) { return TYPE((v > 0) - (v < 0)); }", ()),
     "sigmoid": ("static inline TYPE sigmoid(TYPE v) { return 1 / (1 + std::exp(-v)); }", ()),
     "remainder": (
         """static inline TYPE remainder_of(TYPE a, TYPE b) {
