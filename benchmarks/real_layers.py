@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from bottega.core.task import Task
-from bottega.tasks.builtin import builtin_files, load_builtin
+from bottega.tasks.builtin import BUILTIN, builtin_files, load_builtin
+from bottega.tasks.files import read_source, task_files
 
 Sizes = dict[str, int]
 Size = Literal["full", "laptop", "small"]
@@ -88,17 +89,20 @@ class {name}(nn.Module):
 
 
 @dataclass(frozen=True)
-class BuiltinTask:
+class TaskFile:
     """In the place of a layer: its sizes and types are its own."""
 
     file: Path
+    builtin: bool
 
     @property
     def name(self) -> str:
-        return self.file.stem
+        return self.file.stem if self.builtin else f"{self.file.parent.name}/{self.file.stem}"
 
     def task(self, size: Size = "full") -> Task:
-        return load_builtin(self.file, "gpu" if size == "full" else "cpu")
+        if self.builtin:
+            return load_builtin(self.file, "gpu" if size == "full" else "cpu")
+        return Task(read_source(self.file), self.name).validate()
 
     def liger(self, size: Size = "full") -> str:
         return ""
@@ -290,11 +294,12 @@ def installed_layers() -> tuple[Layer, ...]:
     return tuple(layer for layer in LAYERS if layer.package in here)
 
 
-def builtin_tasks() -> tuple[BuiltinTask, ...]:
-    """Those of all levels in turn, each level in its share, so that the first ones stand for all."""
-    files = builtin_files()
+def task_files_of(tasks: str) -> tuple[TaskFile, ...]:
+    """The built-in tasks, or those of a folder: all levels in turn, each level in its share, so that the first ones stand for all."""
+    builtin = tasks == BUILTIN
+    files = builtin_files() if builtin else task_files(Path(tasks))
     count, seen, place = Counter(file.parent for file in files), Counter[Path](), dict[Path, float]()
     for file in files:
         seen[file.parent] += 1
         place[file] = (seen[file.parent] - 0.5) / count[file.parent]
-    return tuple(BuiltinTask(file) for file in sorted(files, key=place.__getitem__))
+    return tuple(TaskFile(file, builtin) for file in sorted(files, key=place.__getitem__))

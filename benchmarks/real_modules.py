@@ -14,7 +14,8 @@ compiled stays in the judge's cache, and drafts may be written before, on a mach
     PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
 
 `--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--size laptop` takes few tokens. `--tasks builtin` takes the
-built-in tasks in the place of layers, all levels in turn; with `--part 6` six come to full verdicts before the next six begin.
+built-in tasks in the place of layers, `--tasks FOLDER` a benchmark's (as `large_tasks.py` writes them), all levels in turn; with `--part 6` six come
+to full verdicts before the next six begin.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from figure import Device, Workers, rows_in, say, spread, where
-from real_layers import BuiltinTask, Layer, Size, builtin_tasks, installed_layers
+from real_layers import Layer, Size, TaskFile, installed_layers, task_files_of
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import ChatClient
@@ -74,10 +75,10 @@ Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at m
 Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
 Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas; in this order.")]
 Dtype = Annotated[str, typer.Option(help="Of weights and inputs of layers; laptops have float32.")]
-Tasks = Annotated[Literal["layers", "builtin"], typer.Option(help="Layers of installed packages, or the built-in tasks.")]
+Tasks = Annotated[str, typer.Option(help="layers: of installed packages; builtin: the built-in tasks; or a folder of tasks.")]
 Shape = Annotated[Size, typer.Option(help="Of the checkpoint, with few tokens, or for an interpreter.")]
 Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
-Judged = Layer | BuiltinTask
+Judged = Layer | TaskFile
 
 
 @app.command()
@@ -324,16 +325,16 @@ def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) 
         )
         if speedup:
             lows, points = ([each[bound] for each in speedup.values()] for bound in ("low", "point"))
-            found.setdefault(tuple(sorted(speedup)), []).append(
-                (min(lows), max(min(points), 1.0))
-            )  # slower ones stay as they are
+            level = row["layer"].partition("/")[0] if "/" in row["layer"] else ""
+            # slower ones stay as they are
+            found.setdefault((level, *sorted(speedup)), []).append((min(lows), max(min(points), 1.0)))
     yield ""
     yield f"{len(drafts)} layers, {sum(map(len, found.values()))} right"
-    for names, each in found.items():
+    for (level, *names), each in sorted(found.items()):
         surely, mean = sum(low > 1 for low, _ in each), math.exp(sum(math.log(point) for _, point in each) / len(each))
         yield (
-            f"{len(each)} against {' and '.join(names)}: {surely} surely faster than the best of them; geometric mean over it {mean:.2f}× "
-            f"where what is slower stays as it is (aim {AIM}×)"
+            f"{level}{': ' if level else ''}{len(each)} against {' and '.join(names)}: {surely} surely faster than the best of them; "
+            f"geometric mean over it {mean:.2f}× where what is slower stays as it is (aim {AIM}×)"
         )
 
 
@@ -359,7 +360,7 @@ def _line(text: str) -> str:
 
 def _chosen(tasks: str, limit: int, only: str, dtype: str) -> list[Judged]:
     every: Sequence[Judged] = (
-        builtin_tasks() if tasks == "builtin" else [replace(one, dtype=dtype) for one in installed_layers()]
+        [replace(one, dtype=dtype) for one in installed_layers()] if tasks == "layers" else task_files_of(tasks)
     )
     words = [word for word in only.split(",") if word] or [""]
     layers = list({layer.name: layer for word in words for layer in every if word in layer.name}.values())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from module_task import module_task
 from real_layers import LAYERS, LIGER
 from real_modules import DRAFTS, VERDICTS, _chosen, _judge_all, run, table
 
@@ -32,6 +33,16 @@ def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
     layer = next(layer for layer in LAYERS if layer.name == name)
     steps = StepCompiler().build(layer.task("small"), "triton").steps
     assert any("bfloat16" in step.candidate.source and "@triton.jit" in step.candidate.source for step in steps)
+
+
+def test_a_folder_of_tasks_stands_in_the_place_of_layers(tmp_path: Path) -> None:
+    for level, count in ((1, 4), (2, 2)):
+        (tmp_path / f"level{level}").mkdir()
+        for number in range(count):
+            (tmp_path / f"level{level}" / f"{number + 1}_relu.py").write_text(module_task("torch.relu(x)"))
+    some = _chosen(str(tmp_path), 0, "", "bfloat16")
+    assert [one.name for one in some[:4]] == ["level1/1_relu", "level2/1_relu", "level1/2_relu", "level1/3_relu"]
+    assert "torch.relu" in some[0].task("full").source
 
 
 def test_a_peer_has_the_parameters_of_the_layer_that_it_stands_for() -> None:
