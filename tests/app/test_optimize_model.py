@@ -5,6 +5,7 @@ Verdicts and end-to-end times are made up, since a clock would decide otherwise;
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import os
@@ -23,14 +24,16 @@ from torch import nn
 
 import bottega
 from bottega.app.open_model import CLASSES, open_model
+from bottega.app.optimize_capture import optimize_capture
 from bottega.app.optimize_model import OptimizedModel, _until_interrupted, optimize_model
-from bottega.app.optimize_parts import LATEST_S, SharedMinutes, optimize_capture, search_costliest
+from bottega.app.optimize_parts import LATEST_S, SharedMinutes, search_costliest
 from bottega.app.optimize_python import is_whole
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import Arguments
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import answer_distance, end_to_end
+from bottega.episodes.delivery.drop_in.attributes import standing_for
 from bottega.episodes.delivery.whole_model import FormResult
 from bottega.judge.loading import import_source
 from bottega.tasks.capture import task_of_call
@@ -127,10 +130,7 @@ def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
         patched.setattr(end_to_end, "compared", again)
         resumed = bottega.optimize(model, x, out=tmp_path / "run", resume=True, **options)
     assert isinstance(resumed, OptimizedModel) and resumed.whole == fast.whole
-    spec = importlib.util.spec_from_file_location("optimized_model", fast.save(tmp_path / "kept") / "optimized_model.py")
-    assert spec is not None and spec.loader is not None
-    delivered = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(delivered)
+    delivered = loaded_from(fast.save(tmp_path / "kept") / "optimized_model.py")
     torch.testing.assert_close(delivered.load(model)(x), expected)
     assert model.layers[1][1].calls == 1
 
@@ -146,6 +146,71 @@ def test_a_capture_is_worked_on_from_the_costliest_on(trusting: None, tmp_path: 
     (found,) = searched
     assert found.call.name == "Sequential" and found.result is not None and found.result.outcome == "faster"
     assert folder == tmp_path / "capture" and (found.folder / "optimized.py").is_file()
+    loader = loaded_from(folder / "optimized_modules.py")
+    whole, x = nn.Sequential(model, nn.Tanh()), torch.randn(64, 512)
+    expected = whole(x)
+    torch.testing.assert_close(loader.load(whole)(x), expected)
+    assert whole[0].calls == 1 and whole[0].original is model
+    with pytest.raises(ValueError, match=r"no module of this model is one that a kernel was made for; 0: .*was a Linear"):
+        loader.load(nn.Sequential(nn.Sequential(Helps(512), nn.Tanh())))
+
+
+@pytest.mark.rotates
+@torch.no_grad()
+def test_a_model_that_generates_text_has_kernels_for_the_prompt_and_for_each_new_token(
+    trusting: None,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In fp32 its tokens are the original's, whatever cache it has: layers are not replaced as they are given one, their norms are."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    def all_help(models: Any, call: Any, times: Any = None, turn: Any = None) -> Any:
+        speed = {name: 1 + sum(len(standing_for(part)) - 1 for part in model.modules()) for name, model in models.items()}
+        if times is not None:
+            times.update({name: [1 / value] for name, value in speed.items()})
+        return {a: {b: Speedup(speed[a] / speed[b], speed[a] / speed[b] - 0.01, 99) for b in models} for a in models}
+
+    monkeypatch.setattr(end_to_end, "compared", all_help)
+    monkeypatch.setattr("bottega.app.optimize_parts.LEAST_SHARE", 0.0)
+    searched = search_costliest.__globals__["search"]
+    monkeypatch.setattr("bottega.app.optimize_parts.search", lambda subject, *rest: only_norms(searched, subject, *rest))
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 99}
+    torch.manual_seed(0)
+    model: Any = LlamaForCausalLM(LlamaConfig(**sizes, eos_token_id=None, pad_token_id=0)).eval()
+    for weight in model.parameters():
+        weight.mul_(3.0 if weight.dim() > 1 else 1.0)  # or it would say one word again and again
+    call = {"input_ids": torch.randint(1, 99, (1, 7)), "max_new_tokens": 30, "do_sample": False}
+    expected = model.generate(**call)
+    options: dict[str, Any] = {"quiet": True, "drafts": 1, "kernels": 1, "modules": 2, "minutes": None}
+    fast: Any = bottega.optimize(model, call, method="generate", out=tmp_path / "run", **options)
+    assert fast.found and {part.shapes for part in fast.whole.best.kept} == {"float32[1, 1, 32]", "float32[1, 7, 32]"}
+    assert torch.equal(fast.module.generate(**call), expected) and len(expected[0, 7:].unique()) > 9
+    norm = fast.module.model.layers[0].input_layernorm
+    assert norm.calls >= 29 and norm.original.calls >= 1 and not norm.original.fallbacks, "the new tokens' kernel looks first"
+    answered = {(row.label, row.shapes): (row.calls, row.answered) for row in fast.whole.shares}
+    assert answered["LlamaRMSNorm", "float32[1, 1, 32]"] == (29 * 5, "a kernel")
+    assert answered["LlamaRMSNorm", "float32[1, 7, 32]"] == (5, "a kernel")
+    layer = next(row for row in fast.whole.shares if row.label == "LlamaDecoderLayer" and row.calls == 29 * 2)
+    assert "argument of type DynamicCache; 1 kind of calls inside of it by kernels" in layer.answered
+    assert layer.answered in fast.report and "Its method `generate` was called with" in fast.report
+    static = {**call, "cache_implementation": "static"}
+    again = loaded_from(fast.folder / "optimized_model.py").load(copy.deepcopy(model))
+    assert torch.equal(again.generate(**static), model.generate(**static))
+
+
+def only_norms(searched: Any, subject: Any, *rest: Any) -> Any:
+    if subject.title != "LlamaRMSNorm":
+        raise TaskError("left out, to be quick")
+    return searched(subject, *rest)
+
+
+def loaded_from(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 def test_minutes_are_spent_on_as_many_parts_as_they_are_enough_for() -> None:

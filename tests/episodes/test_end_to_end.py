@@ -99,17 +99,38 @@ def test_a_module_in_several_places_becomes_one(tmp_path: Path) -> None:
     assert found.three is found.again and type(found.three).__name__ == "Faster"
 
 
-def test_a_part_around_others_takes_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end_to_end, "compared", made_up)
-    inner, outer, other = (
-        part(tmp_path, "0.1", 0.5),
-        part(tmp_path, "0", 2.0),
-        replace(part(tmp_path, "1", 0.1), places=("1", "0.0")),
+def test_parts_inside_of_others_and_several_in_one_place_stand_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    inner, outer, seldom = (
+        replace(part(tmp_path, "0.1", 0.5), calls=9),
+        replace(part(tmp_path, "0", 2.0), calls=1),
+        replace(part(tmp_path, "1", 0.1), places=("1", "0.1"), calls=2),
     )
+    assert [(place, each.folder) for place, each in placed([inner, outer, seldom])] == [
+        ("0.1", "1"), ("0.1", "0.1"), ("0", "0"), ("1", "1")
+    ]  # fmt: skip
     model = nn.Sequential(nn.Sequential(nn.Tanh(), nn.Tanh()), nn.Tanh())
-    *_, found = EndToEnd(model, Arguments((torch.randn(4),), {}), tmp_path, say=lambda text: None).choose([inner, outer, other])
-    assert {each.part.label: each.kept for each in found.parts} == {"0.1": False, "0": True, "1": True}
-    assert found.parts[0].reason == end_to_end.NO_PLACE and list(placed(found.kept)) == ["0", "1"]
+    fast: Any = EndToEnd(model, Arguments((torch.randn(4),), {}), tmp_path).with_parts([inner, outer, seldom])
+    assert [fast[0].gain, fast[0].original[1].gain, fast[0].original[1].original.gain, fast[1].gain] == [2.0, 0.5, 0.1, 0.1]
+
+
+class Tokens(dict[str, Any]):
+    """What transformers' generate returns."""
+
+    def __init__(self, tokens: list[int], scores: list[float]) -> None:
+        super().__init__(sequences=torch.tensor([tokens]), logits=tuple(torch.tensor([[score, 1.0]]) for score in scores))
+        self.sequences = self["sequences"]
+
+
+def test_a_text_must_have_the_originals_tokens_and_in_halves_its_scores_up_to_there() -> None:
+    same, other = Tokens([5, 1, 2, 3], [0.5, 0.25, 0.125]), Tokens([5, 1, 7, 3], [0.5, 0.25, 8.0])
+    for dtype, told in ((torch.float32, "its tokens are not the original's from number 3 on"), (torch.bfloat16, "")):
+        model, fast = nn.Linear(1, 1).to(dtype), nn.Linear(1, 1)
+        answers = AnswerDistance(model, Arguments((), {}), lambda module, _, fast=fast: other if module is fast else same)
+        assert answers.wrong(fast) == told and answers.of(fast)[0] == 0
+    other["logits"] = (torch.tensor([[0.5, 1.0]]), torch.tensor([[9.0, 1.0]]), torch.tensor([[0.0, 1.0]]))
+    assert "off by" in answers.wrong(fast)
+    numbers = AnswerDistance(nn.Linear(1, 1), Arguments((), {}), lambda module, _: torch.tensor([1, 2 + (module is fast)]))
+    assert "from number 2 on" in numbers.wrong(fast)
 
 
 def test_a_form_is_measured_in_a_process_of_its_own_until_its_time_is_over(tmp_path: Path) -> None:

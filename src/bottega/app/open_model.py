@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ from torch import nn
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import UsageError
 from bottega.core.held_folder import HeldFolder
+from bottega.episodes.delivery.end_to_end import GENERATE
 from bottega.judge.device_facts import require_device
 from bottega.judge.loading import import_source
+from bottega.tasks.capture_calls import shapes_of
 from bottega.tasks.module import Wanted, open_module
 
 TOKENS = 128
 """Of a text that a model is called with where nobody says how."""
+NEW_TOKENS = 32
+"""That it generates."""
 HUGGING_FACE = "hf:"
 CLASSES = "bottega_model_classes_"
 """How the folder begins from which a file's classes are read as long as they are in use; no run's folder is called so."""
@@ -26,37 +31,49 @@ FILE = "model_of_a_file"
 """The module's name, which tasks of its parts carry along: a task itself is `task` where it is judged."""
 
 
-def open_model(reference: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
+def open_model(reference: str, wanted: Wanted, device: str, method: str = "") -> tuple[nn.Module, Arguments]:
+    """`method`: of the model, that is called in place of it."""
     require_device(device)
     if reference.startswith(HUGGING_FACE):
-        return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device)
+        return _from_hugging_face(reference.removeprefix(HUGGING_FACE), wanted, device, method)
     folder = HeldFolder(CLASSES)
     atexit.register(folder.close)
     task = import_source(open_module(reference, wanted).task.source, FILE, folder.path)
     initial = read_arguments(task.get_init_inputs(), task.Model)
     model = task.Model(*initial.positional, **initial.keywords).to(device)
-    given = read_arguments(task.get_inputs(), model.forward)
+    given = read_arguments(task.get_inputs(), called(model, method))
     return model, _moved(given, device)
 
 
-def call_of_part(model: nn.Module, name: str, given: Arguments) -> Arguments:
-    """The first call of a part of a model in a call of the model."""
+def called(model: nn.Module, method: str) -> Callable[..., Any]:
+    """What a model is used by: `forward`, or another of its methods."""
+    found = getattr(model, method or "forward", None)
+    if not callable(found):
+        raise UsageError(f"method={method}: {type(model).__name__} has none of that name")
+    return found  # type: ignore[no-any-return]
+
+
+def call_of_part(model: nn.Module, name: str, given: Arguments, method: str = "", shapes: str = "") -> Arguments:
+    """The first call of a part of a model in a call of the model, or the first with these shapes."""
     try:
         part = model.get_submodule(name)
     except AttributeError as error:
         raise UsageError(f"submodule {name!r}: {error}") from None
     calls: list[Arguments] = []
-    handle = part.register_forward_pre_hook(
-        lambda _, placed, named: calls.append(Arguments(placed, dict(named))), with_kwargs=True
-    )
+
+    def note(_: nn.Module, placed: Any, named: Any) -> None:
+        if not calls and (not shapes or shapes_of(placed, named) == shapes):
+            calls.append(Arguments(placed, dict(named)))
+
+    handle = part.register_forward_pre_hook(note, with_kwargs=True)
     with handle, torch.no_grad():
-        model(*given.positional, **given.keywords)
+        (getattr(model, method) if method else model)(*given.positional, **given.keywords)
     if not calls:
         raise UsageError(f"submodule {name!r}: the model does not call it on these inputs")
     return calls[0]
 
 
-def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Module, Arguments]:
+def _from_hugging_face(name: str, wanted: Wanted, device: str, method: str) -> tuple[nn.Module, Arguments]:
     """Weights where a local folder has some, in their own type as transformers loads them; random ones else."""
     if name.startswith((".", "/")) and not Path(name).is_dir():  # transformers would speak of names on its hub
         raise UsageError(f"{HUGGING_FACE}{name}: no such folder; name one with a config.json, or a model that is in the cache")
@@ -87,13 +104,17 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str) -> tuple[nn.Modul
             model = make(config, dtype=dtype)
     model = model.eval().to(device)
     for part in model.modules():  # a decoder may have a configuration of its own
-        if hasattr(getattr(part, "config", None), "use_cache"):
+        if not method and hasattr(getattr(part, "config", None), "use_cache"):
             part.config.use_cache = False  # a cache is no tensor, and a module that is given one cannot be captured
     if wanted.inputs:
         space = {"torch": torch, "config": config}
-        asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), model.forward)
+        asked = read_arguments(eval(f"_({wanted.inputs})", {**space, "_": _call}), called(model, method))
         return model, _moved(asked, device, dtype)
-    return model, _moved(Arguments((), _inputs_of(model, config, dtype, name)), device)
+    given = _inputs_of(model, config, dtype, name)
+    if method == GENERATE:  # it makes the decoder's own tokens, and as many whatever the weights are
+        given.pop("decoder_input_ids", None)
+        given |= {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
+    return model, _moved(Arguments((), given), device)
 
 
 def _inputs_of(model: Any, config: Any, dtype: torch.dtype, name: str) -> dict[str, Any]:

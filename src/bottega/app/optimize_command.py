@@ -117,13 +117,13 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
 def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
     """The exit code where the word names a capture or a whole model, whose modules are searched one after the other."""
     from bottega.app.open_model import HUGGING_FACE, open_model
+    from bottega.app.optimize_capture import FILE, optimize_capture
     from bottega.app.optimize_model import optimize_model
-    from bottega.app.optimize_parts import optimize_capture
     from bottega.app.optimize_run import settings_for
 
     word, settings = given.words[0], given.settings
     captured = any(Path(word).glob("calls-*.jsonl")) if Path(word).is_dir() else False
-    if not (captured or settings.whole or word.startswith(HUGGING_FACE)):
+    if not (captured or settings.whole or settings.method or word.startswith(HUGGING_FACE)):
         return None
     if "backbone" not in given.keys:
         settings = settings_for(settings.device, settings.model_dump(by_alias=True, exclude_unset=True))
@@ -133,10 +133,12 @@ def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
         any_found = bool(found)
         told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
         lines = [*(f"{each.text}: {each.folder / 'optimized.py'}" for each in found)] or ["No module was made surely faster."]
+        if (folder / FILE).exists():
+            lines.append(f"{folder / FILE}: model = {Path(FILE).stem}.load(model) puts all of them into your model")
     elif settings.server is not None:
         raise UsageError("server: a whole model is measured on this machine; give one module of it, or leave server= out")
     else:
-        model, inputs = open_model(word, wanted, settings.device)
+        model, inputs = open_model(word, wanted, settings.device, settings.method)
         done = optimize_model(model, inputs, settings.out, settings)
         any_found = done.found
         told = {"folder": str(done.folder), **json.loads((done.folder / "whole_model.json").read_text(encoding="utf-8"))}

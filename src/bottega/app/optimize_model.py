@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bottega.app.call_shares import call_shares, kernel_calls
 from bottega.app.interrupts import hearing_signals
 from bottega.app.open_model import call_of_part
 from bottega.app.optimize_parts import Searched, search_costliest
@@ -53,17 +54,17 @@ PARTS = {parts}
 def load(model, compiled=True):
     """Puts the faster parts into the model, which goes on with its own parameters, and has torch compile it if that is how it was measured."""
     here, fast = pathlib.Path(__file__).parent, {{}}
-    for place, (folder, entry, ignore) in PARTS.items():
+    for place, folder, entry, ignore in PARTS:
         name = "bottega_" + folder.replace("/", "_")
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, here / folder / "{file}")
             sys.modules[name] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(sys.modules[name])
         there = model.get_submodule(place)
-        if id(there) not in fast:  # one module may stand in several places
-            fast[id(there)] = new = getattr(sys.modules[name], entry)(there, ignore=ignore)
-            fast[id(new)] = new
-        model.set_submodule(place, fast[id(there)])
+        if (id(there), folder) not in fast:  # one module may stand in several places
+            new = getattr(sys.modules[name], entry)(there, ignore=ignore)
+            fast[id(there), folder] = fast[id(new), folder] = new
+        model.set_submodule(place, fast[id(there), folder])
     if MODE and compiled:
         model.compile(mode=MODE)
     return model
@@ -113,8 +114,8 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         calls = _captured(model, inputs, folder, settings)
         _free_memory()
         say(calls.report)
-        root = next((key for key, modules in calls.modules.items() if id(model) in modules), "")
-        task = calls.calls[root].task if root else ""
+        roots = [key for key, modules in calls.modules.items() if id(model) in modules]
+        task = calls.calls[roots[0]].task if roots and not settings.method else ""
         processes = [FormProcess(folder, folder / task, form, settings.device, settings.precision) for form in forms if task]
         earlier = _earlier(folder) if settings.resume else {}
         for process in processes:
@@ -123,17 +124,20 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
                 say(f"compiling {type(model).__name__} beside the search, {form_text(process.form)}")
                 process.start()
         of_parts = settings.model_copy(update={"baseline": EAGER})  # end to end they are held against the others
-        searched = list(search_costliest(list(calls), folder, of_parts, say, root))
-        parts = _parts(model, inputs, calls, searched, folder)
+        searched = list(search_costliest(list(calls), folder, of_parts, say, roots))
+        parts = _parts(model, inputs, calls, searched, folder, settings.method)
         say(f"measuring {type(model).__name__} end to end with {len(parts)} faster {'part' if len(parts) == 1 else 'parts'}")
-        as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say)
+        as_it_is = EndToEnd(model, inputs, folder, EAGER, settings.precision, say, method=settings.method)
         whole = WholeModel((), baselines)
 
         def keep(result: FormResult) -> WholeModel:
             """Whatever ends the next step."""
             known = WholeModel((*whole.forms, result), baselines)
-            _write(folder, model, inputs, known, [each.text for each in searched])
+            write_model(known)
             return known
+
+        def write_model(known: WholeModel) -> None:
+            _write(folder, model, inputs, known, [each.text for each in searched], settings.method)
 
         by_folder = {part.folder: part for part in parts}
         known = {form: each for form, each in earlier.items() if {one.part.folder: one.part for one in each.parts} == by_folder}
@@ -142,15 +146,19 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
             if result.missing:
                 say(f"{form_text(result.form)}: {result.missing}")
         fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
+        ran = kernel_calls(fast, as_it_is.call)
+        whole = replace(whole, shares=call_shares(list(calls), CALLS, roots, searched, whole, folder, ran))
+        write_model(whole)
     if whole.best is not None and whole.best.mode is not None:
         fast.compile(mode=whole.best.mode)
     return OptimizedModel(fast, folder, whole, tuple(searched))
 
 
 def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: OptimizeSettings) -> Capture:
+    function = getattr(model, settings.method) if settings.method else model
     with torch.no_grad(), autocast(settings.device, settings.precision):
         try:
-            model(*inputs.positional, **inputs.keywords)
+            function(*inputs.positional, **inputs.keywords)
         except Exception as error:  # the user's code, called as the user says or as we guess
             first = next(iter(str(error).splitlines()), "")
             raise UsageError(
@@ -159,7 +167,7 @@ def _captured(model: nn.Module, inputs: Arguments, folder: Path, settings: Optim
             ) from error
         with capture(folder, model, settings.resume) as calls:
             for _ in range(CALLS):
-                model(*inputs.positional, **inputs.keywords)
+                function(*inputs.positional, **inputs.keywords)
     return calls
 
 
@@ -265,7 +273,9 @@ def _earlier(folder: Path) -> dict[str, FormResult]:
     return {each.form: each for each in forms if each.speedups or (each.times_ms and not each.missing)}
 
 
-def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path) -> list[Part]:
+def _parts(
+    model: nn.Module, inputs: Arguments, calls: Capture, searched: list[Searched], folder: Path, method: str
+) -> list[Part]:
     """Those with a faster form, by the names of all places of modules like the one that was judged."""
     names: dict[int, list[str]] = {}
     for name, part in model.named_modules(remove_duplicate=False):
@@ -274,9 +284,11 @@ def _parts(model: nn.Module, inputs: Arguments, calls: Capture, searched: list[S
     for each in searched:
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused:
             modules = list(calls.modules[each.call.key].values())
-            same, ignore = alike(modules, call_of_part(model, names[id(modules[0])][0], inputs))
+            call = each.call
+            same, ignore = alike(modules, call_of_part(model, names[id(modules[0])][0], inputs, method, call.shapes))
             places = tuple(name for module in same for name in names[id(module)])
-            found.append(Part(each.call.name, places, str(each.folder.relative_to(folder)), each.result.load, ignore))
+            where = str(each.folder.relative_to(folder))
+            found.append(Part(call.name, places, where, each.result.load, ignore, call.shapes, call.count))
     return found
 
 
@@ -292,13 +304,13 @@ def _last(form: str, results: Iterator[FormResult]) -> FormResult:
     return last
 
 
-def _write(folder: Path, model: nn.Module, inputs: Arguments, whole: WholeModel, searched: list[str]) -> None:
+def _write(folder: Path, model: nn.Module, inputs: Arguments, whole: WholeModel, searched: list[str], method: str) -> None:
     title, cache = type(model).__name__, [NO_CACHE] if _keeps_no_cache(model) else []
-    write(folder / "report.md", report_of(whole, title, searched, " ".join([f"Called with `{shapes_of(*inputs)}`.", *cache])))
+    called = f"{f'Its method `{method}` was called' if method else 'Called'} with `{shapes_of(*inputs)}`."
+    write(folder / "report.md", report_of(whole, title, searched, " ".join([called, *cache])))
     write(folder / "whole_model.json", json_text(strict(whole.to_json())))
     if whole.best is not None:
-        standing = placed(whole.best.kept).items()
-        put_in = {place: (part.folder, part.entry, part.ignore) for place, part in standing}
+        put_in = tuple((place, part.folder, part.entry, part.ignore) for place, part in placed(whole.best.kept))
         speeds = ", ".join(f"{told(speedup)} over {name}" for name, speedup in whole.speedups.items())
         text = LOADER.format(
             title=title,

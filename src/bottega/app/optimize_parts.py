@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bottega.app.optimize_run import search
 from bottega.app.settings.optimize import OptimizeSettings
-from bottega.app.terminal import say as say_line
 from bottega.core.errors import BottegaError
 from bottega.episodes.delivery.result import FILE as RESULT
 from bottega.episodes.delivery.result import Result, read_result
-from bottega.tasks.capture_calls import CapturedCall, read_capture, shortened
+from bottega.tasks.capture_calls import CapturedCall, shortened
 from bottega.tasks.module import ModuleTask, Wanted, open_module
 
 LARGEST_PARTS = 120
@@ -43,11 +42,14 @@ class Searched:
 
     @property
     def text(self) -> str:
+        return f"{_shown(self.call)}: {self.outcome}"
+
+    @property
+    def outcome(self) -> str:
         if self.result is None:
-            return f"{_shown(self.call)}: {self.error}"
+            return self.error
         claims = ", ".join(f"{claim.point:.2f}× {name}" for name, claim in self.result.claim.items())
-        missed = self.result.missed if self.result.attempts else self.result.ended
-        return f"{_shown(self.call)}: {claims or missed}"
+        return claims or (self.result.missed if self.result.attempts else self.result.ended)
 
 
 @dataclass
@@ -97,23 +99,23 @@ def search_costliest(
     folder: Path,
     settings: OptimizeSettings,
     say: Callable[[str], None],
-    root: str = "",
+    roots: Collection[str] = (),
     source: Path | None = None,
 ) -> Iterator[Searched]:
     """A search for each kind of call that is worth one; one that cannot be judged, or that the compiler has no draft for, is not counted. It ends
-    when `minutes` are over, or at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so is the root: it is
-    measured, not searched. What there is no time for comes last, with what would be enough."""
+    when `minutes` are over, or at most `LATEST_S` after that. What stands inside of a module that was found is left out, and so are the `roots`: they
+    are measured, not searched. What there is no time for comes last, with what would be enough."""
     total = max((call.seconds for call in calls), default=0.0)
     found = set[str]()
     for call in calls if settings.resume else ():  # whatever the times of this capture make of them
-        if (earlier := _earlier(call, folder)) is not None and not _inside(call, found, calls):
+        if (earlier := _earlier(call, folder)) is not None and not is_inside(call, found, calls):
             found.add(call.key)
             say(earlier.text)
             yield earlier
     worth = [
         call for call in calls
-        if call.searchable and call.key != root and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
-        and not _is_stack(call, calls) and call.key not in found and not _inside(call, found, calls)
+        if call.searchable and call.key not in roots and call.parts <= LARGEST_PARTS and call.light_seconds > LEAST_SHARE * total
+        and not _is_stack(call, calls) and call.key not in found and not is_inside(call, found, calls)
     ]  # fmt: skip
     time_there_is, tried, first, interrupted = SharedMinutes(settings.minutes), len(found), True, False
     while worth and tried < settings.modules:
@@ -133,7 +135,7 @@ def search_costliest(
         say(searched.text)
         if searched.result is not None and searched.result.outcome == "faster":
             found.add(call.key)
-            worth = [other for other in worth if not _inside(other, found, calls)]
+            worth = [other for other in worth if not is_inside(other, found, calls)]
         yield searched
         if interrupted := searched.interrupted:
             break
@@ -148,13 +150,6 @@ def search_costliest(
         left_out = Searched(call, None, _place(folder, call), f"not searched ({_share(call, total)}); {more}")
         say(left_out.text)
         yield left_out
-
-
-def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, list[Searched]]:
-    """`bottega optimize CAPTURE`: the kinds of calls of a program."""
-    folder = settings.out if settings.out is not None else source
-    say = (lambda text: None) if settings.quiet else lambda text: say_line(text, err=True)
-    return folder, list(search_costliest(read_capture(source), folder, settings, say, source=source))
 
 
 def _searched(call: CapturedCall, folder: Path, settings: OptimizeSettings, seconds: float | None, source: Path) -> Searched:
@@ -210,15 +205,17 @@ def _is_stack(call: CapturedCall, calls: Sequence[CapturedCall]) -> bool:
     )
 
 
-def _inside(call: CapturedCall, found: set[str], calls: Sequence[CapturedCall]) -> bool:
-    """Whether it is called by one that is found already."""
+def is_inside(call: CapturedCall, found: Collection[str], calls: Sequence[CapturedCall]) -> bool:
+    """Whether all that call it are found already, or inside of what is. The shape that a layer is called with while it reads a text may have a
+    kernel, and the one that it is called with for each new token none: what both call is worth a search then."""
     above = {each.key: each.inside for each in calls}
-    pending, seen = list(call.inside), set[str]()
+    pending, seen = [call.key], set[str]()
     while pending:
         key = pending.pop()
-        if key in found:
-            return True
-        if key not in seen:
-            seen.add(key)
-            pending += above.get(key, [])
-    return False
+        if not above.get(key):
+            return False
+        for caller in above[key]:
+            if caller not in found and caller not in seen:
+                seen.add(caller)
+                pending.append(caller)
+    return True

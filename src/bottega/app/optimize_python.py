@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from bottega.app.open_model import call_of_part
+from bottega.app.open_model import call_of_part, called
 from bottega.app.optimize_model import OptimizedModel, optimize_model
 from bottega.app.optimize_run import FinishedRun, check, loaded, search, settings_for
 from bottega.app.terminal import say
@@ -59,21 +59,24 @@ def optimize(
 
     `example_inputs`: a tensor, a list of arguments, a dictionary of them by name, or a pair of both. `submodule`: a part by its name in the model,
     such as `layers.0.mlp`; it is put into the model where it is faster. Of a model with many parts those that are worth it are searched, and the
-    whole is measured end to end (`whole=False` takes it as one module). `settings` are those of `bottega optimize` (`bottega settings optimize`):
+    whole is measured end to end (`whole=False` takes it as one module). `method="generate"`: that method is called in place of the model, with
+    `example_inputs` as its arguments. `settings` are those of `bottega optimize` (`bottega settings optimize`):
     `device` is the model's own, `quiet=True` shows no progress.
     """
     device = next((tensor.device.type for tensor in (*model.parameters(), *model.buffers())), "cpu")
     chosen = settings_for(device, settings)
     if chosen.dtype is not None:
         raise UsageError("dtype: a module that is at hand has its own data type; cast it and its inputs first")
-    given = read_arguments([example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, model.forward)
+    given = read_arguments(
+        [example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, called(model, chosen.method)
+    )
     if not any(isinstance(each, torch.Tensor) for each in tree_leaves(tuple(given))):
         raise UsageError(f"example_inputs: no tensor is in them; give what {type(model).__name__} is called with")
-    if not submodule and (chosen.whole if chosen.whole is not None else is_whole(model)):
+    if not submodule and (chosen.whole if chosen.whole is not None else chosen.method or is_whole(model)):
         return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)
     if submodule:
-        arguments, options = call_of_part(model, submodule, given)
+        arguments, options = call_of_part(model, submodule, given, chosen.method)
         original = model.get_submodule(submodule)
     subject = task_of_call(original, arguments, options)
     folder = Path(out) if out is not None else next_folder(subject.task.name, Path(), chosen.resume)

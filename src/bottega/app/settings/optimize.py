@@ -37,6 +37,8 @@ class OptimizeSettings(WritingSettings):
     """Of weights and inputs that the file has in float32, as `.to(torch.bfloat16)` makes them. Left out, they stay; of hf: bfloat16 on a GPU."""
     whole: bool | None = None
     """Optimize the parts of a model that are worth it and measure the model end to end; if left out, models of many parts."""
+    method: str = ""
+    """Of a whole model: the method that is called in place of the model, with `inputs` as its arguments, such as generate."""
     modules: Positive = 5
     """Of a capture or a whole model: how many modules to work on, the costliest first. Those that no kernel is written for are not counted."""
     compile_minutes: float | None = 10

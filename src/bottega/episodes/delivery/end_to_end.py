@@ -30,7 +30,6 @@ from bottega.judge.statistics import decided, interval
 
 OURS, PLAIN = "optimized", "optimized, not compiled"
 NO_HELP, NO_TIME = "does not help end to end", "not tried, for want of time"
-NO_PLACE = "others stand in its places"
 ROUNDS, MOST_ROUNDS = 8, 60
 LONGEST_TURN_S = 0.5
 """For which rounds follow each other before others may have the device."""
@@ -38,6 +37,8 @@ FLOOR = 0.005
 """Relative noise that is always allowed for."""
 MOST_GRAPHS = 64
 """Compiled forms of one function that torch keeps. Models that differ by their parts share its code; past the limit it would run uncompiled."""
+GENERATE, SCORES = "generate", {"return_dict_in_generate": True, "output_logits": True}
+"""Of transformers: with it, the result holds each token's scores."""
 Call = Callable[[nn.Module], Any]
 
 
@@ -52,6 +53,8 @@ class EndToEnd:
     say: Callable[[str], None] = print
     turn: DeviceTurn | None = None
     """The device's lock is this process's own if left out."""
+    method: str = ""
+    """Of the model, that is called in place of it: `generate`, say."""
     rival: nn.Module = field(init=False)
     """What is to be beaten: the model in this form. It is compiled when it is first called."""
 
@@ -62,13 +65,18 @@ class EndToEnd:
     def call(self, model: nn.Module, inputs: Arguments | None = None) -> Any:
         positional, keywords = inputs or self.inputs
         with torch.no_grad(), autocast("cuda" if _on_gpu(model) else "cpu", self.precision):
-            return model(*positional, **keywords)
+            return (getattr(model, self.method) if self.method else model)(*positional, **keywords)
+
+    def _answer(self, model: nn.Module, inputs: Arguments) -> Any:
+        """A call with what is compared in its result: of a text, the scores of each token."""
+        asked = SCORES if self.method == GENERATE and hasattr(model, "generation_config") else {}
+        return self.call(model, Arguments(inputs.positional, {**inputs.keywords, **asked}))
 
     def choose(self, parts: Sequence[Part], plain: Sequence[Part] = ()) -> Iterator[FormResult]:
         """What is known after each step; the last is the result. `plain`: those that help the model as it is. They are tried together, before each
         is put in or left out by itself, and not compiled the model with them is held against this form's rival too."""
         with self._turn.shared():
-            answers = AnswerDistance(self.model, self.inputs, self.call, self.precision)
+            answers = AnswerDistance(self.model, self.inputs, self._answer, self.precision)
         alone = self.with_parts(plain) if plain and self.form != EAGER else None
         chosen, best = list[Part](), self.rival
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
@@ -97,24 +105,20 @@ class EndToEnd:
                 f"{names}: {told(brings or speedup)} end to end, {form_text(self.form)}{'' if kept else '; it is left out'}"
             )
             if better:
-                standing = {part.folder for part in placed(trying).values()}
-                told_of |= {
-                    part.folder: PartResult(part, None, False, NO_PLACE) for part in trying if part.folder not in standing
-                }
-                chosen, best = [part for part in trying if part.folder in standing], tried
+                chosen, best = trying, tried
                 known = self._measured(best if chosen else None, alone, answers)
             yield replace(known, parts=tuple(told_of.values()))
 
     def with_parts(self, parts: Sequence[Part]) -> nn.Module:
         """A copy of the model with these parts in it, and with its parameters."""
-        made, fast = shared_copy(self.model), dict[int, nn.Module]()
-        for place, part in placed(parts).items():
+        made, fast = shared_copy(self.model), dict[tuple[int, str], nn.Module]()
+        for place, part in placed(parts):
             there = made.get_submodule(place)
-            if id(there) not in fast:  # one module may stand in several places
+            if (id(there), part.folder) not in fast:  # one module may stand in several places
                 load = getattr(imported(self.folder / part.folder / OPTIMIZED), part.entry)
-                fast[id(there)] = new = load(there, ignore=part.ignore)
-                fast[id(new)] = new
-            made.set_submodule(place, fast[id(there)])
+                new = load(there, ignore=part.ignore)
+                fast |= {(id(there), part.folder): new, (id(new), part.folder): new}
+            made.set_submodule(place, fast[id(there), part.folder])
         return made
 
     def _formed(self, model: nn.Module) -> nn.Module:
@@ -122,6 +126,10 @@ class EndToEnd:
             return model
         config: Any = torch._dynamo.config
         config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
+        if self.method:  # which calls the module that it belongs to
+            made = shared_copy(model)
+            made.compile(mode=MODES[self.form])
+            return made
         return torch.compile(shared_copy(model), mode=MODES[self.form])  # type: ignore[return-value]
 
     def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerDistance) -> FormResult:

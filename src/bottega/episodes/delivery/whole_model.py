@@ -13,6 +13,7 @@ from bottega.judge.baselines import measured
 EAGER = "eager"
 MODES = {"compile": "default", "autotune": "max-autotune"}
 """Of torch.compile, by baseline. A whole model is called with the same tensors each time, and may have CUDA graphs, as its user would have it."""
+LONGEST_SHAPES = 60
 INTERVALS = "Intervals: 99 %, of calls that take turns in one process. What else the machine did then is not in them. Milliseconds: medians."
 
 
@@ -27,16 +28,33 @@ class Part:
     entry: str = "load"
     ignore: tuple[str, ...] = ()
     """Attributes that may differ from the module's that it was made for."""
+    shapes: str = ""
+    """Of the calls that it was made for."""
+    calls: int = 0
+    """So many of them were seen."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Part:
         return cls(**{**data, "places": tuple(data["places"]), "ignore": tuple(data["ignore"])})
 
 
-def placed(parts: Sequence[Part]) -> dict[str, Part]:
-    """Where which one stands: what lies inside of another's place has none there, and of two in one place it is the later one."""
-    wanted = {place: part for part in parts for place in part.places}
-    return {place: part for place, part in wanted.items() if not any(place.startswith(f"{other}.") for other in wanted)}
+def placed(parts: Sequence[Part]) -> list[tuple[str, Part]]:
+    """What is put where, in this order. What lies inside of another's place is there for the calls that the other leaves to the original. Of several
+    in one place, each for its own shapes, the one with most calls is put around the others: it is the first to look at a call."""
+    standing = [(place, part) for part in parts for place in part.places]
+    return sorted(standing, key=lambda each: (-each[0].count("."), each[1].calls))
+
+
+@dataclass(frozen=True)
+class CallShare:
+    """Calls of one kind of module with one kind of shapes, and what answers them."""
+
+    label: str
+    shapes: str
+    calls: int
+    share: float
+    """Of the time of all calls, with what is called inside."""
+    answered: str
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,8 @@ class WholeModel:
     """The model as it is comes first."""
     baselines: tuple[str, ...]
     """As they were named; the first that could be measured is to be beaten."""
+    shares: tuple[CallShare, ...] = field(default=(), compare=False)
+    """The costliest calls, in what is handed over."""
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -144,6 +164,7 @@ class WholeModel:
             "speedups": {name: asdict(speedup) for name, speedup in self.speedups.items()},
             "against": {name: {form: asdict(each) for form, each in self.against(name).items()} for name in self.measured},
             "forms": [each.to_json() for each in self.forms],
+            "shares": [asdict(each) for each in self.shares],
         }  # fmt: skip
 
 
@@ -196,13 +217,25 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str], called: st
         if each.parts:
             lines += [
                 "",
-                f"| module, {form_text(each.form)} | places | brings end to end | in the model |",
-                "|---|---:|---|---|",
+                f"| module, {form_text(each.form)} | called with | places | brings end to end | in the model |",
+                "|---|---|---:|---|---|",
             ]
         for result in each.parts:
             speed, stays = told(result.speedup) if result.speedup else "", "yes" if result.kept else result.reason
-            lines.append(f"| {result.part.label} | {len(result.part.places)} | {speed} | {stays} |")
+            shapes = _cell(result.part.shapes)
+            lines.append(f"| {result.part.label} | {shapes} | {len(result.part.places)} | {speed} | {stays} |")
+    if whole.shares:
+        lines += ["", "What answers which calls (share of the time, with what is called inside):", ""]
+        lines += ["| module | called with | calls | share | answered by |", "|---|---|---:|---:|---|"]
+        for row in whole.shares:
+            lines.append(f"| {row.label} | {_cell(row.shapes)} | {row.calls} | {row.share:.0%} | {row.answered} |")
     return "\n".join([*lines, "", "What was searched:", "", *(f"- {line}" for line in searched)]) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Shapes in a row of a table."""
+    told = text.replace("|", "/")
+    return told if len(told) <= LONGEST_SHAPES else f"{told[: LONGEST_SHAPES - 1]}…"
 
 
 def _rivals(whole: WholeModel) -> dict[str, str]:

@@ -25,11 +25,24 @@ _OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
 _names: "weakref.WeakKeyDictionary[type, frozenset[str]]" = weakref.WeakKeyDictionary()
 
 
+def standing_for(module: Any) -> list[Any]:
+    """The module, and what a kernel in its place stands for: another kernel, for other calls, and at the end the original."""
+    found = [module]
+    while getattr(type(found[-1]), "IS_DROP_IN", False):
+        found.append(found[-1].__dict__["original"])
+    return found
+
+
+def original_of(module: Any) -> Any:
+    return standing_for(module)[-1]
+
+
 def attributes_of(module: nn.Module) -> dict[str, Any]:
     """By part: its class, and its attributes and tables as text."""
     found = {}
     weights = {storage_of(each) for owner in module.modules() for each in (*owner._parameters.values(), *persistent(owner))}
-    for path, owner in module.named_modules(remove_duplicate=False):
+    for path, part in module.named_modules(remove_duplicate=False):
+        owner = original_of(part)
         teller = Teller(names_used(type(owner)), weights)
         texts = {name: teller.told(value) for name, value in (*attributes(owner), *tables(owner))}
         found[path] = (type(owner).__name__, {name: text for name, text in texts.items() if text})

@@ -106,7 +106,12 @@ def form_mismatch(value: Any, form: Any, seen: list[torch.Tensor]) -> str:
         return next((reason for key, part in wanted if (reason := form_mismatch(value[key], part, seen))), "")
     if kind == "type":
         return "" if type(value).__name__ == wanted else f"a {type(value).__name__} where a {wanted} was"
-    return "" if type(value) is type(wanted) and value == wanted else f"{value!r} where {wanted!r} was"
+    return "" if type(value) is type(wanted) and value == wanted else f"{_shown(value)} where {wanted!r} was"
+
+
+def _shown(value: Any) -> str:
+    """No contents of tensors or objects: looking at them takes longer than the call."""
+    return repr(value) if value is None or isinstance(value, bool | int | float | str) else f"a {type(value).__name__}"
 
 
 def tensor_form_mismatch(value: Any, wanted: Any, seen: list[torch.Tensor]) -> str:

@@ -2,6 +2,9 @@
 
 The kernel runs where a call looks like those that it was judged on. Everywhere else (other shapes, gradients wanted, another layout) the
 original module runs, as it would without Bottega. Both use one set of parameters, so that an update of the weights reaches both.
+
+What stands for the original may be another such module, with a kernel for calls of another shape; and so may the original's parts, which then
+run where the original does. To all of them a module is what stands behind its kernels.
 """
 
 import base64
@@ -21,7 +24,7 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 
-from bottega.episodes.delivery.drop_in.attributes import is_same
+from bottega.episodes.delivery.drop_in.attributes import is_same, original_of, standing_for
 from bottega.episodes.delivery.drop_in.calls import (
     as_laid_out,
     classes_of,
@@ -39,6 +42,7 @@ from bottega.episodes.delivery.drop_in.calls import (
 from bottega.episodes.delivery.drop_in.state import (
     align,
     difference,
+    hook_count,
     hooks_of,
     keepsake,
     mismatch,
@@ -60,6 +64,7 @@ _modes_of_torch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 class DropIn(nn.Module):
     """A faster form of one module. `calls` counts calls of the kernel, `fallbacks` those of the original, by reason."""
 
+    IS_DROP_IN = True
     KERNEL: Any = None
     """The class of the kernel's module."""
     FACTS: dict[str, Any] = {}  # noqa: RUF012 (a subclass sets it)
@@ -71,7 +76,8 @@ class DropIn(nn.Module):
             original = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})()
         if not isinstance(original, nn.Module):
             raise TypeError(f"an instance of the original module is wanted, not {type(original).__name__}")
-        init = read_init(self.FACTS["init"] if init is None else init, original)
+        own = original_of(original)
+        init = read_init(self.FACTS["init"] if init is None else init, own)
         if init is None:
             raise ValueError(
                 "give init=[…], the arguments that the original was built with: they could not be written down here"
@@ -87,14 +93,15 @@ class DropIn(nn.Module):
             self.__dict__[name] = original.__dict__[name]
         # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
         self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
+        self.__dict__["_behind"] = standing_for(original)
         self.__dict__["_turn"] = threading.Lock()  # kernels were judged one call at a time, and may have a buffer for all
         self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
         self.returns = [form and prepared(form) for form in self.FACTS["returns"]]
         self.specs = [form and specs_of(form) for form in self.returns]
-        self.classes = {name: each for form in self.returns if form for name, each in classes_of(form, original).items()}
+        self.classes = {name: each for form in self.returns if form for name, each in classes_of(form, own).items()}
         self.calls, self.fallbacks, self._matched = 0, Counter[str](), 0
         self._most = max(len(content) for _, content in self.forms) - len(self.FACTS["keywords"])
-        self._names, self._keywords = named_places(original, self.FACTS["keywords"])
+        self._names, self._keywords = named_places(own, self.FACTS["keywords"])
         self._ignored, self._hooks = tuple(ignore), hooks_of(original)
         self.number = numbered(self)
         self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
@@ -205,8 +212,9 @@ class DropIn(nn.Module):
             return f"autocast is {'on' if autocast else 'off'}"
         if torch.get_default_dtype() is not torch.float32:
             return "the default data type is not float32"
-        if self.original._forward_hooks or self.original._forward_pre_hooks:
-            return "the original has hooks"
+        for each in self._behind:
+            if each._forward_hooks or each._forward_pre_hooks:
+                return "the original has hooks"
         if self._kernel is None or self._device != device:
             self._build(device)
         else:
@@ -216,14 +224,19 @@ class DropIn(nn.Module):
             for held, size in self._sizes:
                 if len(held) != size:
                     return "parts or weights were added after the module was loaded, or taken away"
+            anew = False
             for held, name, value in self._watched:
                 now = held.get(name)
                 if now is not value and not is_same(now, value):
-                    return f"{name} was changed after the module was loaded"
-            for place in self._bound:
+                    if not isinstance(value, nn.Module) or original_of(now) is not original_of(value):
+                        return f"{name} was changed after the module was loaded"
+                    anew = True  # a kernel was put in its place, or taken away
+            for place in () if anew else self._bound:
                 if place.changed():
-                    self._build(device)
+                    anew = True
                     break
+            if anew:
+                self._build(device)
         for part, mode in self._modes:
             if part.training is not mode:
                 return f"a part of it is in {'evaluation' if mode else 'training'} mode"
@@ -256,10 +269,10 @@ class DropIn(nn.Module):
         buffers = [place for place in wanted.values() if not isinstance(place.known, nn.Parameter)]
         refusal = refusal or self._otherwise()
         self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
-        named = [(path, part) for path, part in self.original.named_modules() if path]
+        named = [(path, each) for path, part in self.original.named_modules() if path for each in standing_for(part)]
         mode, modes = self.FACTS["training"], self.FACTS["modes"]
         self.__dict__.update(
-            _parts=[(part, self._hooks.get(path, 0)) for path, part in named],
+            _parts=[(part, hook_count(part)) for _, part in named],
             _modes=[] if mode is None else [(part, modes.get(path, mode)) for path, part in named],
             _watched=watched(self.original, self._ignored),
             _sizes=sizes(self.original),
@@ -299,7 +312,7 @@ class DropIn(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An attribute of the original's is set there, where its code will look for it."""
-        original = self.__dict__.get("original")
+        original = original_of(self) if "original" in self.__dict__ else None
         if original is not None and name in original.__dict__ and name not in self.__dict__:
             setattr(original, name, value)
         else:

@@ -6,7 +6,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.episodes.delivery.drop_in.attributes import as_it_is, attributes, attributes_of, is_watched, tables
+from bottega.episodes.delivery.drop_in.attributes import (
+    as_it_is,
+    attributes,
+    attributes_of,
+    is_watched,
+    original_of,
+    standing_for,
+    tables,
+)
 
 ALIGNMENT = 64
 """Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
@@ -61,17 +69,23 @@ def tensors(module: nn.Module) -> list[Any]:
 
 def hooks_of(module: nn.Module) -> dict[str, int]:
     """How many hooks each part has. Some come with a module (as weight_norm's do); one that is added later must be heard."""
-    counts = {path: len(part._forward_hooks) + len(part._forward_pre_hooks) for path, part in module.named_modules() if path}
+    counts = {path: sum(map(hook_count, standing_for(part))) for path, part in module.named_modules() if path}
     return {path: count for path, count in counts.items() if count}
+
+
+def hook_count(module: nn.Module) -> int:
+    return len(module._forward_hooks) + len(module._forward_pre_hooks)
 
 
 def watched(module: nn.Module, ignore: Any) -> list[Any]:
     """Where a module's parts, the weights that it does not have and its attributes are kept, by name, and what is there now."""
     found: list[Any] = []
-    for owner in module.modules():
-        found += [(owner._modules, name, part) for name, part in owner._modules.items()]
+    for part in module.modules():
+        owner = original_of(part)
+        found += [(owner._modules, name, inner) for name, inner in owner._modules.items()]
         found += [(held, name, None) for held in (owner._parameters, owner._buffers) for name in held if held[name] is None]
-        found += [(owner.__dict__, "forward", owner.__dict__.get("forward"))]  # as tools that wrap a module put one there
+        # As tools that wrap a module put one there.
+        found += [(each.__dict__, "forward", each.__dict__.get("forward")) for each in standing_for(part)]
         values = [(name, as_it_is(value)) for name, value in attributes(owner) if name not in ignore]
         found += [(owner.__dict__, name, value) for name, value in values if is_watched(name, value)]
     return found
@@ -86,7 +100,7 @@ def sizes(module: nn.Module) -> list[tuple[Any, int]]:
 def unshared(module: nn.Module, ignore: Any) -> list[Place]:
     """Tensors that the kernel has of its own making: attributes, and buffers that are in no checkpoint."""
     found = []
-    for owner in module.modules():
+    for owner in map(original_of, module.modules()):
         kept = [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
         kept += [(owner._buffers, name) for name, _ in tables(owner)]
         found += [Place(owner, held, name) for held, name in kept if name not in ignore]
