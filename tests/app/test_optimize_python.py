@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +16,7 @@ from torch import nn
 
 import bottega
 from bottega.app import optimize_run
+from bottega.app.optimize_python import Optimized
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
@@ -54,14 +57,31 @@ class TrustingJudge:
         return {"describe": probe.describe, "try_out": probe.try_out}[do](arguments)
 
 
-@pytest.fixture
-def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
+        patch.setattr(sys, "meta_path", list(sys.meta_path))
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("scratch")))
+        yield
 
 
-def test_a_result_is_trusted_as_it_was_handed_over(trusting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def never_asked(folder: Path) -> dict[str, Any]:
+    """A model that is never asked, as the compiler's one draft is faster."""
+    (folder / "none.json").write_text('["nothing"]')
+    return {"quiet": True, "backbone": f"scripted:{folder / 'none.json'}", "drafts": 1, "kernels": 1}
+
+
+MODEL, X = Gate(64).eval(), torch.randn(32, 64)
+
+
+@pytest.fixture(scope="module")
+def fast(trusting: None, tmp_path_factory: pytest.TempPathFactory) -> Optimized:
+    folder = tmp_path_factory.mktemp("optimized")
+    return bottega.optimize(MODEL, X, out=folder / "run", **never_asked(folder))
+
+
+def test_a_result_is_trusted_as_it_was_handed_over(fast: Optimized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Noting(TrustingJudge):
         trusted: ClassVar[list[bool]] = []
 
@@ -70,30 +90,21 @@ def test_a_result_is_trusted_as_it_was_handed_over(trusting: None, tmp_path: Pat
             return Verdict(Outcome.AMBIGUOUS, True)
 
     monkeypatch.setattr(optimize_run, "Judge", Noting)
-    given: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
-    fast = bottega.optimize(Gate(64).eval(), torch.randn(32, 64), out=tmp_path / "run", **given)
+    folder = Path(shutil.copytree(fast.folder, tmp_path / "run"))
     own = fast.result.model_copy(update={"fingerprint": {"settings": {"own_code": True}}}).sealed()
-    (fast.folder / "result.json").write_text(own.text())
-    optimize_run.check(fast.folder, own)
-    optimize_run.check(fast.folder, fast.result)
-    (fast.folder / "optimized.py").write_text((fast.folder / "optimized.py").read_text() + "# of a stranger")
-    optimize_run.check(fast.folder, own)
+    (folder / "result.json").write_text(own.text())
+    optimize_run.check(folder, own)
+    optimize_run.check(folder, fast.result)
+    (folder / "optimized.py").write_text((folder / "optimized.py").read_text() + "# of a stranger")
+    optimize_run.check(folder, own)
     assert Noting.trusted == [True, False, False]
 
 
-def scripted(folder: Path) -> str:
-    """A model that is never asked."""
-    (folder / "none.json").write_text('["nothing"]')
-    return f"scripted:{folder / 'none.json'}"
-
-
 @torch.no_grad()
-def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> None:
-    model, x = Gate(64).eval(), torch.randn(32, 64)
-    fast = bottega.optimize(model, x, out=tmp_path / "run", quiet=True, backbone=scripted(tmp_path), drafts=1, kernels=1)
+def test_a_module_is_faster_in_three_lines(fast: Optimized, tmp_path: Path) -> None:
     assert fast.found and fast.result.author.startswith("compiler")
-    torch.testing.assert_close(fast(x), model(x))
-    assert fast.module.calls == 1 and fast.module.weight is model.weight
+    torch.testing.assert_close(fast(X), MODEL(X))
+    assert fast.module.calls == 1 and fast.module.weight is MODEL.weight
     assert pickle.loads(pickle.dumps(fast.module)).calls == 1
     assert fast.result.command == "", "a script's arguments are no command of ours"
     assert fast.report.startswith("#") and (fast.save(tmp_path / "kept") / "optimized.py").is_file()
@@ -104,7 +115,7 @@ def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> No
 def test_one_part_of_a_model_is_put_in_its_place(trusting: None, tmp_path: Path) -> None:
     model, x = nn.Sequential(nn.Linear(64, 64), Gate(64)).eval(), torch.randn(32, 64)
     expected, names = model(x), list(model.state_dict())
-    options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
+    options = never_asked(tmp_path)
     fast = bottega.optimize(model, x, submodule="1", out=tmp_path / "run", **options)
     assert model[1] is fast.module and list(model.state_dict()) == names
     torch.testing.assert_close(fast(x), expected)
