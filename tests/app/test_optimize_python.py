@@ -57,28 +57,32 @@ class TrustingJudge:
         return {"describe": probe.describe, "try_out": probe.try_out}[do](arguments)
 
 
-@pytest.fixture(scope="module")
-def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
-        patch.setattr(sys, "meta_path", list(sys.meta_path))
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("scratch")))
-        yield
+def trust(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
+    patch.setattr(sys, "meta_path", list(sys.meta_path))
+    patch.setenv("TMPDIR", str(folder))
 
 
-def never_asked(folder: Path) -> dict[str, Any]:
-    """A model that is never asked, as the compiler's one draft is faster."""
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    trust(monkeypatch, tmp_path)
+
+
+def scripted(folder: Path) -> str:
+    """A model that is never asked."""
     (folder / "none.json").write_text('["nothing"]')
-    return {"quiet": True, "backbone": f"scripted:{folder / 'none.json'}", "drafts": 1, "kernels": 1}
+    return f"scripted:{folder / 'none.json'}"
 
 
 MODEL, X = Gate(64).eval(), torch.randn(32, 64)
 
 
 @pytest.fixture(scope="module")
-def fast(trusting: None, tmp_path_factory: pytest.TempPathFactory) -> Optimized:
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Optimized]:
     folder = tmp_path_factory.mktemp("optimized")
-    return bottega.optimize(MODEL, X, out=folder / "run", **never_asked(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        trust(patch, folder)
+        yield bottega.optimize(MODEL, X, out=folder / "run", quiet=True, backbone=scripted(folder), drafts=1, kernels=1)
 
 
 def test_a_result_is_trusted_as_it_was_handed_over(fast: Optimized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +119,7 @@ def test_a_module_is_faster_in_three_lines(fast: Optimized, tmp_path: Path) -> N
 def test_one_part_of_a_model_is_put_in_its_place(trusting: None, tmp_path: Path) -> None:
     model, x = nn.Sequential(nn.Linear(64, 64), Gate(64)).eval(), torch.randn(32, 64)
     expected, names = model(x), list(model.state_dict())
-    options = never_asked(tmp_path)
+    options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
     fast = bottega.optimize(model, x, submodule="1", out=tmp_path / "run", **options)
     assert model[1] is fast.module and list(model.state_dict()) == names
     torch.testing.assert_close(fast(x), expected)
