@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=  # where a machine sets it, every process that a test starts would compile its modules again
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test test-all test-gpu test-browser test-cluster install lint docs release reproduce clean
+.PHONY: demo test quick-tests test-all test-gpu test-browser test-cluster install lint docs release reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -12,8 +12,12 @@ demo: install
 	@echo "The compiler writes kernels for examples/gated_norm.py, and the judge measures them; without --backbone none a model goes on from there:"
 	$(BIN)/bottega optimize examples/gated_norm.py --device $(DEVICE_HERE) --backbone none || [ $$? -eq 3 ]
 
-test: install lint
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist worksteal
+# Linter and type checker run beside the tests. Half of a test's time it waits for other processes: three workers keep two cores busy.
+test: install
+	@$(MAKE) --no-print-directory -j 2 lint quick-tests
+
+quick-tests: install
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 3 --dist worksteal
 
 test-all: install lint .venv/installed-docs .venv/installed-cluster
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -25,6 +25,7 @@ def judge() -> Iterator[Judge]:
 
 
 def pytest_configure() -> None:
+    gc.disable()  # while everything is imported nothing is garbage
     os.environ[SEED] = str(rotation())  # one number for all workers, also where midnight falls between them
 
 
@@ -59,6 +60,7 @@ def pytest_collection_finish() -> None:
     """What is imported by now stays: a twentieth of the time went into looking through it for garbage again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

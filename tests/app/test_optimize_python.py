@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +16,7 @@ from torch import nn
 
 import bottega
 from bottega.app import optimize_run
+from bottega.app.optimize_python import Optimized
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
@@ -54,31 +57,15 @@ class TrustingJudge:
         return {"describe": probe.describe, "try_out": probe.try_out}[do](arguments)
 
 
+def trust(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
+    patch.setattr(sys, "meta_path", list(sys.meta_path))
+    patch.setenv("TMPDIR", str(folder))
+
+
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(LocalDevices, "judge", lambda self, *_, **options: TrustingJudge(*_, **options))
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-
-def test_a_result_is_trusted_as_it_was_handed_over(trusting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Noting(TrustingJudge):
-        trusted: ClassVar[list[bool]] = []
-
-        def judge(self, task: Task, candidate: Candidate, own_code: bool) -> Verdict:
-            self.trusted.append(own_code)
-            return Verdict(Outcome.AMBIGUOUS, True)
-
-    monkeypatch.setattr(optimize_run, "Judge", Noting)
-    given: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
-    fast = bottega.optimize(Gate(64).eval(), torch.randn(32, 64), out=tmp_path / "run", **given)
-    own = fast.result.model_copy(update={"fingerprint": {"settings": {"own_code": True}}}).sealed()
-    (fast.folder / "result.json").write_text(own.text())
-    optimize_run.check(fast.folder, own)
-    optimize_run.check(fast.folder, fast.result)
-    (fast.folder / "optimized.py").write_text((fast.folder / "optimized.py").read_text() + "# of a stranger")
-    optimize_run.check(fast.folder, own)
-    assert Noting.trusted == [True, False, False]
+    trust(monkeypatch, tmp_path)
 
 
 def scripted(folder: Path) -> str:
@@ -87,13 +74,41 @@ def scripted(folder: Path) -> str:
     return f"scripted:{folder / 'none.json'}"
 
 
+MODEL, X = Gate(64).eval(), torch.randn(32, 64)
+
+
+@pytest.fixture(scope="module")
+def fast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Optimized]:
+    folder = tmp_path_factory.mktemp("optimized")
+    with pytest.MonkeyPatch.context() as patch:
+        trust(patch, folder)
+        yield bottega.optimize(MODEL, X, out=folder / "run", quiet=True, backbone=scripted(folder), drafts=1, kernels=1)
+
+
+def test_a_result_is_trusted_as_it_was_handed_over(fast: Optimized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noting(TrustingJudge):
+        trusted: ClassVar[list[bool]] = []
+
+        def judge(self, task: Task, candidate: Candidate, own_code: bool) -> Verdict:
+            self.trusted.append(own_code)
+            return Verdict(Outcome.AMBIGUOUS, True)
+
+    monkeypatch.setattr(optimize_run, "Judge", Noting)
+    folder = Path(shutil.copytree(fast.folder, tmp_path / "run"))
+    own = fast.result.model_copy(update={"fingerprint": {"settings": {"own_code": True}}}).sealed()
+    (folder / "result.json").write_text(own.text())
+    optimize_run.check(folder, own)
+    optimize_run.check(folder, fast.result)
+    (folder / "optimized.py").write_text((folder / "optimized.py").read_text() + "# of a stranger")
+    optimize_run.check(folder, own)
+    assert Noting.trusted == [True, False, False]
+
+
 @torch.no_grad()
-def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> None:
-    model, x = Gate(64).eval(), torch.randn(32, 64)
-    fast = bottega.optimize(model, x, out=tmp_path / "run", quiet=True, backbone=scripted(tmp_path), drafts=1, kernels=1)
+def test_a_module_is_faster_in_three_lines(fast: Optimized, tmp_path: Path) -> None:
     assert fast.found and fast.result.author.startswith("compiler")
-    torch.testing.assert_close(fast(x), model(x))
-    assert fast.module.calls == 1 and fast.module.weight is model.weight
+    torch.testing.assert_close(fast(X), MODEL(X))
+    assert fast.module.calls == 1 and fast.module.weight is MODEL.weight
     assert pickle.loads(pickle.dumps(fast.module)).calls == 1
     assert fast.result.command == "", "a script's arguments are no command of ours"
     assert fast.report.startswith("#") and (fast.save(tmp_path / "kept") / "optimized.py").is_file()
