@@ -28,10 +28,10 @@ def test_a_form_is_not_timed_while_another_shares_the_device(tmp_path: Path) -> 
     with closing(Lease(open_lease("cpu"))) as other, closing(process):
         with other.shared():
             process.start()
-            assert not process.choose([], [], 0.0, lambda text: None).times_ms
+            assert not process.choose([], None, 0.0, lambda text: None).times_ms
             until(lambda: process._wants_alone.is_set() and other.wanted())
             assert not any("result" in (line or {}) for line in process._lines.queue)
-        found = process.choose([], [], 60, lambda text: None)
+        found = process.choose([], None, 60, lambda text: None)
         assert found.times_ms and not found.missing
         until(lambda: not process._wants_alone.is_set())
 

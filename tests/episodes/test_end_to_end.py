@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -15,12 +16,14 @@ from typing import Any, cast
 
 import pytest
 import torch
+from python_graphs import PythonGraphs
 from torch import nn
 
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery import end_to_end, final
 from bottega.episodes.delivery.answer_distance import AnswerDistance
+from bottega.episodes.delivery.drop_in.recorded import Recorded
 from bottega.episodes.delivery.end_to_end import EndToEnd
 from bottega.episodes.delivery.form_process import FormProcess
 from bottega.episodes.delivery.whole_model import FormResult, Part, PartResult, WholeModel, placed, report_of
@@ -89,9 +92,44 @@ def test_a_part_stays_where_the_whole_is_faster_with_it_and_as_right(tmp_path: P
     assert {each.part.label: each.kept for each in found.parts} == {"one": True, "two": False, "three": False}
     assert "does not help" in found.parts[1].reason and "its answers are off by 0.0" in found.parts[2].reason
     assert found.speedups["eager"].point == 2.0 and found.error == 0 and found.exact_in == "fp64"
-    together = chosen(tmp_path, parts[:2], plain=parts[:2])  # surely faster, and faster still without one of them
+    plain = FormResult("eager", tuple(PartResult(each, None, True) for each in parts[:2]))
+    together = chosen(tmp_path, parts[:2], plain=plain)  # surely faster, and faster still without one of them
     assert {each.part.label: each.kept for each in together.parts} == {"one": True, "two": False}
     assert together.parts[0].speedup is not None and together.parts[0].speedup.point == 3.0  # 1.5 with it, 0.5 without
+
+
+@pytest.mark.parametrize(("gain", "part_gain"), [(0.5, 1.0), (0.0, 1.0), (0.5, -0.5)])
+def test_calls_stay_recorded_where_that_makes_the_whole_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gain: float, part_gain: float
+) -> None:
+    def timed(models: Any, call: Any, times: Any = None, turn: Any = None) -> Any:
+        for model in models.values():
+            for _ in range(2):
+                call(model)
+            model.gain = gain * isinstance(model._compiled_call_impl, Recorded)
+        return made_up(models, call, times)
+
+    monkeypatch.setattr(end_to_end, "compared", timed)
+    faster = part(tmp_path, "one", part_gain)
+    found = EndToEnd(Net().eval(), Arguments((torch.randn(4, 8),), {}), tmp_path, say=lambda text: None, graphs=PythonGraphs())
+    *_, last = found.choose([faster])
+    assert last.recorded == (gain > 0) and last.helps and bool(last.kept) == (part_gain > 0)
+    assert last.speedups["eager"].point == 1 + gain + max(part_gain, 0.0)
+    if last.recorded:
+        assert last.recording is not None and last.recording.point == last.speedups["eager"].point / (1 + max(part_gain, 0.0))
+    assert FormResult.from_json(json.loads(json.dumps(last.to_json()))) == last
+    text = report_of(whole := WholeModel((last,), ("eager",)), "Net", [])
+    assert whole.best is last and ("recorded as CUDA graphs" in text) == last.recorded
+    assert ("with no part exchanged" in text) == (not last.kept)
+
+
+def test_a_model_that_cannot_be_recorded_says_why(tmp_path: Path) -> None:
+    said = list[str]()
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout())  # in training mode
+    found = EndToEnd(model, Arguments((torch.randn(4, 8),), {}), tmp_path, say=said.append, graphs=PythonGraphs())
+    *_, last = found.choose([])
+    assert not last.recorded and "training mode" in last.not_recorded and "training mode" in said[0]
+    assert "training mode" in report_of(WholeModel((last,), ("eager",)), "Net", [])
 
 
 def test_a_module_in_several_places_becomes_one(tmp_path: Path) -> None:
@@ -141,9 +179,9 @@ def test_a_form_is_measured_in_a_process_of_its_own_until_its_time_is_over(tmp_p
     try:
         for process in processes:
             process.start()
-        late = processes[1].choose([missing], [], 0.0, said.append)
+        late = processes[1].choose([missing], None, 0.0, said.append)
         assert "not measured: compiling the model was not over in time" in late.missing and not said
-        found = processes[0].choose([missing], [], None, said.append)
+        found = processes[0].choose([missing], None, None, said.append)
         assert not found.missing and found.exact_in == "fp64" and "is compiled" in said[0]
         assert found.parts[0].part == missing and "FileNotFoundError" in found.parts[0].reason
     finally:
@@ -193,7 +231,7 @@ def test_a_process_that_ended_is_told_of_and_leaves_nothing(tmp_path: Path) -> N
     scratch = Path(process._scratch.path)
     os.kill(process._process.pid, signal.SIGKILL)  # as the kernel does where memory ends
     os.waitid(os.P_PID, process._process.pid, os.WEXITED | os.WNOWAIT)
-    assert "not measured: its process ended" in process.choose([], [], None, print).missing
+    assert "not measured: its process ended" in process.choose([], None, None, print).missing
     process.close()
     assert not scratch.exists()
 

@@ -49,7 +49,7 @@ def call_shares(
     kept = {where[part.folder] for part in best.kept} if best else set()
     reasons = {where[each.part.folder]: each.reason for each in (best or plain).parts if each.reason}
     total = sum(call.seconds for call in calls if call.key in roots) or 1.0
-    rows = []
+    rows: list[CallShare] = []
     for call in sorted(calls, key=lambda each: -each.seconds):
         little = call.seconds < LEAST_SHARE * total or len(rows) >= MOST_ROWS
         if call.key in roots or is_inside(call, kept, calls) or (little and call.key not in kept):

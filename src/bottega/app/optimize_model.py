@@ -25,8 +25,10 @@ from bottega.core.errors import UsageError
 from bottega.core.files import json_text, strict, write
 from bottega.episodes.delivery.alike import alike
 from bottega.episodes.delivery.check import ClaimCheck
+from bottega.episodes.delivery.drop_in.recorded import recorded
 from bottega.episodes.delivery.end_to_end import EndToEnd, on_device_of
 from bottega.episodes.delivery.form_process import FormProcess
+from bottega.episodes.delivery.optimized_file import RECORDED_PARTS, drop_in_text
 from bottega.episodes.delivery.result import OPTIMIZED
 from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, WholeModel, form_text, placed, report_of, told
 from bottega.episodes.request import next_folder
@@ -48,11 +50,13 @@ import pathlib
 import sys
 
 MODE = {mode!r}
+RECORDED = {recorded!r}
 PARTS = {parts}
 
 
-def load(model, compiled=True):
-    """Puts the faster parts into the model, which goes on with its own parameters, and has torch compile it if that is how it was measured."""
+def load(model, compiled=True, recorded=True):
+    """Puts the faster parts into the model, which goes on with its own parameters, and has torch compile it and its calls recorded as CUDA graphs if
+    that is how it was measured."""
     here, fast = pathlib.Path(__file__).parent, {{}}
     for place, folder, entry, ignore in PARTS:
         name = "bottega_" + folder.replace("/", "_")
@@ -67,8 +71,17 @@ def load(model, compiled=True):
         model.set_submodule(place, fast[id(there), folder])
     if MODE and compiled:
         model.compile(mode=MODE)
+    if RECORDED and recorded:
+        _recording()(model)
     return model
-'''
+{recording}'''
+RECORDING = """
+
+# ---- Recorded calls (Bottega, Apache-2.0). ----
+def _recording():
+{text}
+    return recorded
+"""
 
 
 @dataclass(frozen=True)
@@ -144,13 +157,16 @@ def optimize_model(model: nn.Module, inputs: Arguments, out: Path | None, settin
         for result in _until_interrupted(_results(as_it_is, forms, parts, processes, settings, known, keep), forms):
             whole = keep(result)
             if result.missing:
-                say(f"{form_text(result.form)}: {result.missing}")
-        fast = as_it_is.with_parts(whole.best.kept if whole.best else ())
+                say(f"{result.text}: {result.missing}")
+        best = whole.best
+        fast = as_it_is.with_parts(best.kept if best else ())
         ran = kernel_calls(fast, as_it_is.call)
         whole = replace(whole, shares=call_shares(list(calls), CALLS, roots, searched, whole, folder, ran))
         write_model(whole)
-    if whole.best is not None and whole.best.mode is not None:
-        fast.compile(mode=whole.best.mode)
+    if best is not None and best.mode is not None:
+        fast.compile(mode=best.mode)
+    if best is not None and best.recorded:
+        recorded(fast)
     return OptimizedModel(fast, folder, whole, tuple(searched))
 
 
@@ -250,16 +266,16 @@ def _results(
         if form in known:
             yield known[form]
             continue
-        if not parts:
+        if not parts and not plain.helps:
             yield FormResult(form, missing="not measured: there is no faster part to put in")
             continue
         if not processes:  # the model has something that no other process can be told of
-            yield _last(form, replace(as_it_is, form=form).choose(parts, plain.kept))
+            yield _last(form, replace(as_it_is, form=form).choose(parts, plain))
             continue
         process = processes[number]
         process.start()
         share = None if minutes is None else (over - time.monotonic()) / (len(forms) - number)
-        yield process.choose(parts, plain.kept, share, as_it_is.say, keep)
+        yield process.choose(parts, plain, share, as_it_is.say, keep)
         process.close()
 
 
@@ -317,7 +333,9 @@ def _write(folder: Path, model: nn.Module, inputs: Arguments, whole: WholeModel,
             parts=put_in,
             file=OPTIMIZED,
             mode=whole.best.mode,
-            form=form_text(whole.best.form),
+            recorded=whole.best.recorded,
+            recording=RECORDING.format(text=drop_in_text(RECORDED_PARTS)) if whole.best.recorded else "",
+            form=whole.best.text,
             measured=speeds,
             cache="".join(f"\n\n{each}" for each in cache),
         )

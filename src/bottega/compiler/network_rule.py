@@ -50,7 +50,8 @@ def result_of(inputs: Sequence[str]) -> str:
 
 
 def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, list[str]]:
-    """The method that captures the method `name`, and the lines of a `forward` that replays it; `returns` is tensor, tuple or list."""
+    """The method that captures the method `name`, and the lines of a `forward` that replays it; `returns` is tensor, tuple or list. Where a graph of
+    all that the caller does is being captured it is a part of that one."""
     names = ", ".join(inputs)
     held = ", ".join(f"self.static_{each}" for each in inputs)
     clones = ", ".join(f"{each}.clone()" for each in inputs)
@@ -65,7 +66,8 @@ def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, 
     self.graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(self.graph):
         {kept} = self.{name}({held})"""
-    lines = ["if self.graph is None:", f"    self.capture({names})"]
+    lines = ["if torch.cuda.is_current_stream_capturing():", f"    return self.{name}({names})"]
+    lines += ["if self.graph is None:", f"    self.capture({names})"]
     lines += [f"self.static_{each}.copy_({each})" for each in inputs]
     lines += ["self.graph.replay()"]
     copies = {"tensor": f"{kept}.clone()", "list": f"[out.clone() for out in {kept}]"}

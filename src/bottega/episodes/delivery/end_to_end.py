@@ -23,8 +23,9 @@ from bottega.core.files import file_sha256
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery.answer_distance import AnswerDistance
 from bottega.episodes.delivery.device_turn import DeviceTurn, OwnTurn
+from bottega.episodes.delivery.drop_in.recorded import Recorded, recorded
 from bottega.episodes.delivery.result import OPTIMIZED
-from bottega.episodes.delivery.whole_model import EAGER, MODES, FormResult, Part, PartResult, form_text, placed, told
+from bottega.episodes.delivery.whole_model import EAGER, FormResult, Part, PartResult, form_text, mode_of, placed, told
 from bottega.judge.loading import autocast
 from bottega.judge.statistics import decided, interval
 
@@ -55,11 +56,13 @@ class EndToEnd:
     """The device's lock is this process's own if left out."""
     method: str = ""
     """Of the model, that is called in place of it: `generate`, say."""
+    graphs: Any = None
+    """Where calls are recorded; a GPU's own if left out."""
     rival: nn.Module = field(init=False)
     """What is to be beaten: the model in this form. It is compiled when it is first called."""
 
     def __post_init__(self) -> None:
-        self.rival = self._formed(self.model)
+        self.rival = self.model if self.form == EAGER else self._formed(shared_copy(self.model), False)
         self._turn = self.turn or OwnTurn(_device(self.model))
 
     def call(self, model: nn.Module, inputs: Arguments | None = None) -> Any:
@@ -72,27 +75,50 @@ class EndToEnd:
         asked = SCORES if self.method == GENERATE and hasattr(model, "generation_config") else {}
         return self.call(model, Arguments(inputs.positional, {**inputs.keywords, **asked}))
 
-    def choose(self, parts: Sequence[Part], plain: Sequence[Part] = ()) -> Iterator[FormResult]:
-        """What is known after each step; the last is the result. `plain`: those that help the model as it is. They are tried together, before each
-        is put in or left out by itself, and not compiled the model with them is held against this form's rival too."""
+    def choose(self, parts: Sequence[Part], plain: FormResult | None = None) -> Iterator[FormResult]:
+        """What is known after each step; the last is the result. `plain`: what helps the model as it is. Its parts are tried together, before each is
+        put in or left out by itself, and the model in that form is held against this form's rival too.
+
+        On a GPU the calls of what is tried are recorded, else the host that launches the kernels may be all that is timed. At the end they stay so
+        if that helps.
+        """
         with self._turn.shared():
             answers = AnswerDistance(self.model, self.inputs, self._answer, self.precision)
-        alone = self.with_parts(plain) if plain and self.form != EAGER else None
+        together = plain.kept if plain else []
+        alone = self.ours(together, plain.recorded, EAGER) if plain and plain.helps and self.form != EAGER else None
         chosen, best = list[Part](), self.rival
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}
         known = self._measured(None, alone, answers)
         yield replace(known, parts=tuple(told_of.values()))
-        for step in [list(plain)] * (len(plain) > 1) + [[part] for part in parts]:
+        can_record = self.graphs is not None or _on_gpu(self.model)
+        records = can_record and not self.method and (bool(parts) or self.form == EAGER)
+        if records:
+            tried, reason, better = self.ours([], True), "", False
+            try:
+                speedup = compared({"before": best, "with": tried}, self.call, turn=self._turn)["with"]["before"]
+                with self._turn.shared():
+                    better = speedup.low > 1 and not answers.wrong(tried)
+                reason = _not_recorded(tried)
+            except Exception as failed:
+                reason = _first_line(failed)
+            records = not reason
+            if records and better:
+                best, known = tried, replace(self._measured(tried, alone, answers), recorded=True)
+            known = replace(known, not_recorded=reason)
+            self.say(
+                f"calls are not recorded as CUDA graphs: {reason}" if reason else f"recorded, with no part: {told(speedup)}"
+            )
+            yield replace(known, parts=tuple(told_of.values()))
+        for step in [together] * (len(together) > 1) + [[part] for part in parts]:
             leaves = step[0] in chosen
             trying = [part for part in parts if (part in step) != (part in chosen)]
             try:
-                tried = self._formed(self.with_parts(trying))
+                tried = self.ours(trying, records)
                 speedup = compared({"before": best, "with": tried}, self.call, turn=self._turn)["with"]["before"]
                 with self._turn.shared():
                     wrong = answers.wrong(tried) if speedup.low > 1 else ""
             except Exception as failed:  # what the parts' code and torch's compiler may raise nobody knows
-                reason = f"{type(failed).__name__}: {next(iter(str(failed).splitlines()), '')}"
-                told_of |= {part.folder: PartResult(part, None, leaves, reason) for part in step}
+                told_of |= {part.folder: PartResult(part, None, leaves, _first_line(failed)) for part in step}
                 yield replace(known, parts=tuple(told_of.values()))
                 continue
             better = speedup.low > 1 and not wrong
@@ -106,8 +132,21 @@ class EndToEnd:
             )
             if better:
                 chosen, best = trying, tried
-                known = self._measured(best if chosen else None, alone, answers)
+                known = replace(self._measured(best, alone, answers), recorded=records, not_recorded=known.not_recorded)
             yield replace(known, parts=tuple(told_of.values()))
+        if known.recorded:
+            launched = self.ours(chosen, False)
+            found = compared({"launched": launched, "recorded": best, self.form: self.rival}, self.call, turn=self._turn)
+            gain = found["recorded"]["launched"]
+            if gain.low > 1 or found["launched"][self.form].low <= 1:
+                known = replace(known, recording=gain)
+            else:
+                known = self._measured(launched, alone, answers)
+            yield replace(known, parts=tuple(told_of.values()))
+
+    def ours(self, parts: Sequence[Part], records: bool, form: str = "") -> nn.Module:
+        """The model with these parts in it, in this form."""
+        return self._formed(self.with_parts(parts), records, form)
 
     def with_parts(self, parts: Sequence[Part]) -> nn.Module:
         """A copy of the model with these parts in it, and with its parameters."""
@@ -121,16 +160,13 @@ class EndToEnd:
             made.set_submodule(place, fast[id(there), part.folder])
         return made
 
-    def _formed(self, model: nn.Module) -> nn.Module:
-        if self.form not in MODES:
-            return model
-        config: Any = torch._dynamo.config
-        config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
-        if self.method:  # which calls the module that it belongs to
-            made = shared_copy(model)
-            made.compile(mode=MODES[self.form])
-            return made
-        return torch.compile(shared_copy(model), mode=MODES[self.form])  # type: ignore[return-value]
+    def _formed(self, made: nn.Module, records: bool, form: str = "") -> nn.Module:
+        mode = mode_of(form or self.form, records)
+        if mode is not None:
+            config: Any = torch._dynamo.config
+            config.recompile_limit = max(config.recompile_limit, MOST_GRAPHS)
+            made.compile(mode=mode)
+        return recorded(made, self.graphs) if records else made
 
     def _measured(self, ours: nn.Module | None, alone: nn.Module | None, answers: AnswerDistance) -> FormResult:
         models = {OURS: ours, PLAIN: alone, self.form: self.rival, EAGER: self.model}
@@ -203,9 +239,21 @@ def imported(path: Path) -> Any:
 def _not_run(model: nn.Module, parts: Sequence[Part]) -> str:
     """Why the originals ran in all places of these parts, if they did."""
     places = {place for part in parts for place in part.places}
-    there = [each for name, each in model.named_modules() if name.removeprefix("_orig_mod.") in places]
+    there = [each for name, each in model.named_modules() if name in places]
     reasons = dict.fromkeys(reason for each in there for reason in getattr(each, "fallbacks", ()))
     return f"; the original runs there: {', '.join(reasons)}" if reasons and not any(map(_calls, there)) else ""
+
+
+def _not_recorded(model: nn.Module) -> str:
+    """Why its calls are not replayed, if they are not."""
+    stands: Any = model._compiled_call_impl
+    if not isinstance(stands, Recorded) or stands.replays:
+        return ""
+    return max(stands.others, key=lambda reason: stands.others[reason], default="it was not called")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
 def _calls(module: nn.Module) -> int:

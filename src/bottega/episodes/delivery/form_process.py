@@ -95,15 +95,14 @@ class FormProcess:
     def choose(
         self,
         parts: Sequence[Part],
-        plain: Sequence[Part],
+        plain: FormResult | None,
         seconds: float | None,
         say: Callable[[str], None],
         keep: Callable[[FormResult], object] = lambda known: None,
     ) -> FormResult:
-        """What it found by then, with a word on what is missing. `keep` is told of each step."""
+        """What it found by then, with a word on what is missing. `plain`: what helps the model as it is. `keep` is told of each step."""
         self._beside = False
-        numbers = {part.folder: number for number, part in enumerate(parts)}
-        self._tell({"parts": [asdict(part) for part in parts], "plain": [numbers[part.folder] for part in plain]})
+        self._tell({"parts": [asdict(part) for part in parts], "plain": plain.to_json() if plain else None})
         known, ready, until = FormResult(self.form), False, None if seconds is None else time.monotonic() + seconds
         while True:
             try:
@@ -255,6 +254,7 @@ def _work(asked: queue.Queue[dict[str, Any]], tell: Any, turn: AskedTurn) -> Non
     )
     given = asked.get()
     parts = [Part.from_json(each) for each in given["parts"]]
-    for result in measured.choose(parts, [parts[number] for number in given["plain"]]):
+    plain = FormResult.from_json(given["plain"]) if given["plain"] else None
+    for result in measured.choose(parts, plain):
         tell(result=result.to_json())
     tell(done=True)

@@ -10,6 +10,7 @@ import ast
 import pprint
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def {load}(original, *, init=None, ignore=(), warn=False):
 '''
 PARTS = ("attributes", "state", "calls", "module")
 """Files of `drop_in/`, each before those that use it."""
+RECORDED_PARTS = ("attributes", "state", "recorded")
 OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 
@@ -79,9 +81,9 @@ def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delive
     return Delivered(text, load)
 
 
-def drop_in_text() -> str:
+def drop_in_text(parts: Sequence[str] = PARTS) -> str:
     """The texts of the module around the kernel, as the body of one function."""
-    texts = [(Path(__file__).parent / "drop_in" / f"{part}.py").read_text(encoding="utf-8") for part in PARTS]
+    texts = [(Path(__file__).parent / "drop_in" / f"{part}.py").read_text(encoding="utf-8") for part in parts]
     return textwrap.indent("\n\n\n".join(OWN_IMPORT.sub("", text).strip() for text in texts), "    ")
 
 

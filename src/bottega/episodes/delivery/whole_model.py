@@ -85,6 +85,12 @@ class FormResult:
     exact_in: str = ""
     memory_bytes: dict[str, int] = field(default_factory=dict)
     """Peak on the device; empty on a CPU."""
+    recorded: bool = False
+    """Its calls are CUDA graphs: the host launches one in place of all kernels."""
+    recording: Speedup | None = None
+    """What the whole model gains by that, with the kept parts in it."""
+    not_recorded: str = ""
+    """Why they are none."""
     missing: str = ""
     """Why it was not measured, or not to the end."""
 
@@ -93,9 +99,17 @@ class FormResult:
         return [result.part for result in self.parts if result.kept]
 
     @property
+    def helps(self) -> bool:
+        return bool(self.kept or self.recorded)
+
+    @property
     def mode(self) -> str | None:
         """Of torch.compile."""
-        return MODES.get(self.form)
+        return mode_of(self.form, self.recorded)
+
+    @property
+    def text(self) -> str:
+        return form_text(self.form) + (", calls recorded as CUDA graphs" if self.recorded else "")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -107,7 +121,8 @@ class FormResult:
             for each in data["parts"]
         ]
         speedups = {name: Speedup(**each) for name, each in data["speedups"].items()}
-        return cls(**{**data, "parts": tuple(parts), "speedups": speedups, "plain": _speedup(data["plain"])})
+        gains = {name: _speedup(data[name]) for name in ("plain", "recording")}
+        return cls(**{**data, "parts": tuple(parts), "speedups": speedups, **gains})
 
 
 @dataclass(frozen=True)
@@ -126,7 +141,7 @@ class WholeModel:
 
     def against(self, baseline: str) -> dict[str, Speedup]:
         """The speedup over one baseline, by form."""
-        found = {each.form: each.speedups[baseline] for each in self.forms if each.kept and baseline in each.speedups}
+        found = {each.form: each.speedups[baseline] for each in self.forms if each.helps and baseline in each.speedups}
         held = {each.form: each.plain for each in self.forms if each.plain is not None}
         return found | ({EAGER: held[baseline]} if baseline in held else {})
 
@@ -172,6 +187,12 @@ def told(speedup: Speedup) -> str:
     return f"{speedup.point:.3f}× ({interval_text(speedup.low, speedup.high, 3)})"
 
 
+def mode_of(form: str, recorded: bool) -> str | None:
+    """Of torch.compile; where calls are recorded whole it makes no CUDA graphs of its own."""
+    mode = MODES.get(form)
+    return "max-autotune-no-cudagraphs" if recorded and mode == "max-autotune" else mode
+
+
 def form_text(form: str) -> str:
     mode = MODES.get(form)
     return "as it is" if mode is None else f"inside of torch.compile, mode {mode}"
@@ -183,7 +204,8 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str], called: st
     lines = [f"# {title}, end to end", ""]
     if best is not None:
         slower = [f"It does not surely beat {name}." for name, found in whole.speedups.items() if found.low <= 1]
-        sure = f"Handed over: the model with its faster parts, {form_text(best.form)}. It surely beats {whole.rival}."
+        what = "with its faster parts" if best.kept else "with no part exchanged"
+        sure = f"Handed over: the model {what}, {best.text}. It surely beats {whole.rival}."
         lines += [" ".join([sure, *slower]), ""]
     elif whole.against(EAGER):
         lines += [f"Nothing surely beats {whole.rival}: the model is handed over as it was.", ""]
@@ -199,19 +221,23 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str], called: st
     ]
     for each in whole.forms:
         cells = [told(found[each.form]) if each.form in (found := whole.against(name)) else "" for name in names]
-        ms = f"{each.times_ms['optimized']:.3f}" if each.kept and "optimized" in each.times_ms else ""
-        lines.append(f"| {form_text(each.form)} | {' | '.join(cells)} | {ms} |")
+        ms = f"{each.times_ms['optimized']:.3f}" if each.helps and "optimized" in each.times_ms else ""
+        lines.append(f"| {each.text} | {' | '.join(cells)} | {ms} |")
     lines += [f"| without: {name} | {' | '.join('' for _ in names)} | {ms} |" for name, ms in _rivals(whole).items()]
     lines += ["", INTERVALS, ""]
     for each in whole.forms:
         if each.missing:
             lines.append(f"{form_text(each.form).capitalize()}: {each.missing}.")
+        if each.recording is not None:
+            lines.append(f"What recording brings, {form_text(each.form)}: {told(each.recording)}.")
+        if each.not_recorded:
+            lines.append(f"Calls are not recorded as CUDA graphs, {form_text(each.form)}: {each.not_recorded}.")
     for each in whole.forms:
-        if each.kept:
+        if each.helps:
             off = (
                 f"; to {each.exact_in} {each.exact_error:.2g}, the original's own {each.own_error:.2g}" if each.exact_in else ""
             )
-            lines.append(f"Relative distance of the answers to the original's, {form_text(each.form)}: {each.error:.2g}{off}.")
+            lines.append(f"Relative distance of the answers to the original's, {each.text}: {each.error:.2g}{off}.")
             lines += [f"Peak memory: {name} {size / 1e9:.3f} GB." for name, size in each.memory_bytes.items()]
     for each in whole.forms:
         if each.parts:
