@@ -65,8 +65,8 @@ RULE, NONE, FIRST, WHOLE = "rule", "no library", "first admission's library", "g
 LONGEST_MS, LEAST_GAIN, LEAST_SHARE, SHOWN, ROUNDS = 2.0, 1.1, 0.1, 2, 24
 SETTINGS = (
     "model.lora.rank=8", "model.lora.alpha=16", "data.steps=1000", "data.longest=4096", "rollout.tasks=64",
-    "rollout.schemes=1", "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.margin=1.2",
-    f"rollout.skills={SHOWN}", "rollout.temperature=1.0", "rollout.max_tokens=1024", "rollout.replaced=0",
+    "rollout.schemes=1", "rollout.samples=4", "rollout.turns=2", "rollout.summaries=2", "rollout.margin=1.1",
+    f"rollout.skills={SHOWN}", "rollout.temperature=1.0", "rollout.max_tokens=1536", "rollout.replaced=0",
     "rollout.style=terse", "rollout.timeout=20", "reward.name=davinci", "reward.cap=6", "advantage.even=true",
     "ablations.selector=bm25", "skills.library=empty", "skills.unproved=false", "skills.proofs=32", "skills.siblings=6",
     "skills.least_rounds=3", "skills.rounds=16", "skills.threshold=1.02", "skills.cap=6", "skills.at_once=14",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from choice_card_rows import HERE, PROCESSORS, Known, chat, sizes_told, training_cases
-from choice_cards import ChoiceCard
+from choice_card_rows import HERE, PROCESSORS, Known, chat, training_cases
+from choice_cards import ChoiceCard, Range
 from choice_sweep import Row
 
 from bottega.agents import summariser, writer
@@ -29,6 +29,7 @@ from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
 from bottega.data.answers import summarised, written
 from bottega.judge.device_facts import device_facts, is_here
+from bottega.skills.conditions import conditions_here
 
 PROMPTS = Prompts("terse")
 DEVICE = device_facts("cuda") if is_here("cuda") else DeviceFacts("cuda", HERE, *PROCESSORS[HERE], 0.0)
@@ -37,6 +38,7 @@ LATER, SUMMARIES = 3, 4
 """Rows of a task."""
 GAINS = (1.2, 2.5)
 """What a faster answer is said to gain."""
+ANYWHERE = ", any size"
 ANY_SIZE = 1 / 3
 """Of the cards that name no sizes."""
 
@@ -91,7 +93,12 @@ def _summaries(one: Known) -> Iterator[Row]:
             gain=gain,
             workload=one.workload,
         )
-        card = told_card(one.places[place], one.task.dtype, label, sized=chance.random() > ANY_SIZE)
+        asked = told_card(one.places[place], one.task.dtype, label).applies_to
+        shown = [each for each in conditions_here(one.workload) if replace(each, sizes={}) == asked]
+        if not shown:  # what the answer would ask for is not in the prompt
+            continue
+        sizes = {} if chance.random() < ANY_SIZE else chance.choice(shown).sizes
+        card = told_card(one.places[place], one.task.dtype, label, sizes)
         try:
             text = summarised(card, given, "terse")
         except BottegaError:  # its conditions cannot be checked on this task
@@ -99,14 +106,20 @@ def _summaries(one: Known) -> Iterator[Row]:
         yield _row(summariser.messages(given, PROMPTS), text, "summarise", one, "summary")
 
 
-def told_card(place: ChoicePlace, dtype: str, label: str, sized: bool = True) -> Skill:
-    """Of one choice, for sizes from half to four times the place's, between powers of two; its name can be read off it."""
-    size = sizes_told(place)[0]
-    power = place.sizes[size].bit_length() - 1
-    ranges = {size: (1 << max(0, power - 1), (1 << (power + 2)) - 1)} if sized else {}
-    card = ChoiceCard(HERE, (place.function,), (dtype,), ranges, label)
+def told_card(place: ChoicePlace, dtype: str, label: str, sizes: Mapping[str, Range] = {}) -> Skill:
+    """Of one choice; its name can be read off it. Sizes are told once, in the line that the summariser's prompt has too: a small model copies no
+    number five times without a mistake."""
     words = re.findall(r"[a-z0-9]+", f"{place.function} {label} {dtype}".lower())
-    return replace(card.skill(), name="_".join(words)[:64].rstrip("_"), effect="Faster than what the first attempt chose.")
+    card = ChoiceCard(HERE, (place.function,), (dtype,), {}, label).skill()
+    return replace(
+        card,
+        name="_".join(words)[:64].rstrip("_"),
+        intent=card.intent.replace(ANYWHERE, ""),
+        conditions=replace(card.conditions, layout=card.conditions.layout.replace(ANYWHERE, "")),
+        anchor=card.anchor.replace(ANYWHERE, ""),
+        effect="Faster than what the first attempt chose.",
+        applies_to=replace(card.applies_to, sizes=dict(sizes)),
+    )
 
 
 def _over_eager(one: Known, chance: random.Random) -> float:

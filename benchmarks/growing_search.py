@@ -28,6 +28,7 @@ from typing import Annotated
 
 import typer
 from batching_judge import BatchingJudge
+from choice_card_rows import sizes_told
 from choice_distil import is_held_out
 from choice_places import places_of
 from choice_sweep import RESULTS, rows_of, tasks_of
@@ -45,6 +46,7 @@ from bottega.core.task import Task
 from bottega.core.trial import GainInterval
 from bottega.core.verdict import Verdict
 from bottega.judge.trusted.judge import TrustedJudge
+from bottega.skills.conditions import around
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library
 from bottega.skills.proving import Proof, prove
@@ -114,7 +116,8 @@ def by_choice(one: SweepTask, functions: Sequence[str] = ()) -> list[Follower]:
     for change in one.variants:
         place = places.get(change.place)
         if place is not None and (not functions or any(word in place.function for word in functions)):
-            card = told_card(place, one.dtype, change.label)
+            size = sizes_told(place)[0]
+            card = told_card(place, one.dtype, change.label, {size: around(place.sizes[size])})
             digits = hashlib.sha256(repr((card.technique, card.applies_to)).encode()).hexdigest()[:6]
             card = replace(card, name=f"{card.name[:57].rstrip('_')}_{digits}")
             key = f"{place.function} {one.dtype} {change.label}"

@@ -19,8 +19,9 @@ from bottega.compiler.link import linked
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
-from bottega.core.workload import ELEMENTWISE, Operation, Workload
+from bottega.core.workload import ELEMENTWISE, LAST_AXIS, ROW, Operation, Workload
 from bottega.data.answers import summarised
+from bottega.skills.conditions import conditions_here, unmet
 
 KEYED = """\
 name: row_in_cache
@@ -88,10 +89,6 @@ known_card: known_card saves reads of memory.
 outcome: slower 0.90x
 Change 1.
 Told 1.
-```python
-# kernel 1
-class ModelNew: ...
-```
 
 ## Best attempt
 outcome: faster 1.30x
@@ -100,6 +97,12 @@ Told 2.
 ```python
 # kernel 2
 class ModelNew: ...
+```
+
+The best changed:
+```diff
+-# kernel 1
++# kernel 2
 ```
 
 The best is 1.44 times as fast as the first.""")
@@ -118,7 +121,29 @@ def test_a_terse_prompt_shows_kernels_as_they_were_written(given: SummariserInpu
 def test_the_form_that_the_compact_prompt_shows_has_every_key(given: SummariserInput) -> None:
     shown = messages(given, Prompts("compact"))[0].content
     keys = [line.split(":")[0] for line in KEYED.split("\n") if line.split(":")[0].isidentifier()]
-    assert [line.split(":")[0] for line in shown.split("\n")[1:15]] == keys
+    asked = [line.split(":")[0] for line in shown.split("\n")[1:16]]
+    assert [key for key in asked if key != "applies_to"] == keys and "applies_to" in asked
+
+
+def test_a_terse_prompt_shows_what_changed_and_what_holds(given: SummariserInput) -> None:
+    lines = [f"    x{number} = {number}" for number in range(9)]
+    first, best = ("\n".join(["def run(x):", *lines, f"    launch(BLOCK={block})"]) for block in (512, 2048))
+    operation = Operation("softmax", ROW, "float32", {"rows": 64, "columns": 300}, LAST_AXIS)
+    given = replace(
+        given,
+        first=replace(given.first, source=first),
+        best=replace(given.best, source=best),
+        workload=Workload((operation, operation), given.device),
+    )
+    shown = messages(given, Prompts("terse"))[1].content
+    assert "def run(x):\n-    launch(BLOCK=512)\n+    launch(BLOCK=2048)\n```" in shown and shown.count("x8 = 8") == 1
+    (line,) = (each for each in shown.splitlines() if "columns=" in each)
+    assert line == "devices=Some CPU; dtypes=float32; kinds=row; layouts=last axis; columns=128..1023"
+    for asked in conditions_here(given.workload or Workload(())):
+        assert not unmet(asked, given.workload or Workload(()))
+    assert shown.count("class ModelNew") == 0
+    other = messages(replace(given, best=replace(given.best, source="another text")), Prompts("terse"))[1].content
+    assert "x8 = 8" in other and "The best changed" not in other, "a diff that is longer than the kernel says less"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.skill import SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.skills.conditions import around
 
 
 class Judge:
@@ -45,7 +46,8 @@ def follower(number: int, columns: int = 256, faster: bool = True) -> Follower:
     task = Task(f"number = {number}", f"task{number}")
     place = ChoicePlace("rows", "rows", {"rows": 4096, "columns": columns})
     texts = [Candidate(f"{number} {word}", "triton", "ModelNew") for word in ("fast" if faster else "same", "slow")]
-    return Follower("rows", "rows", task, texts[0], texts[1], told_card(place, "float32", "rows_of=512, warps=1"), place.sizes)
+    card = told_card(place, "float32", "rows_of=512, warps=1", {"columns": around(columns)})
+    return Follower("rows", "rows", task, texts[0], texts[1], card, place.sizes)
 
 
 def grown(tmp_path: Path, every: list[Follower], judge: Any, seconds: float = 60.0) -> dict[str, SkillState]:

@@ -31,7 +31,21 @@ _WRITE = frozenset(
     ("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best", "instruction")
 )
 _SUMMARISE = frozenset(
-    ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
+    (
+        "task",
+        "language",
+        "language_key",
+        "language_keys",
+        "device",
+        "device_kind",
+        "first",
+        "best",
+        "changed",
+        "here",
+        "gain",
+        "known",
+        "most",
+    )
 )
 _AGENT = frozenset(("files", "skills", "tools"))
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))

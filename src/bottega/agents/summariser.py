@@ -6,6 +6,7 @@ that it writes must hold on the task that they were won on.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.cards import card_data, keyed_cards, listed_cards
+from bottega.agents.cards import applies_to_line, card_data, keyed_cards, listed_cards
 from bottega.agents.earlier_turn import EarlierTurn, as_written, turn_values
 from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
@@ -25,10 +26,11 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.workload import Workload
 from bottega.languages import kernel_languages, language_named
-from bottega.skills.conditions import unmet
+from bottega.skills.conditions import conditions_here, unmet
 from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
+MOST_CONDITIONS = 12
 MOST_LOOKED_AT = 16
 """Cards of one answer; the rest is not read."""
 FORM = "Answer with cards in the form that was asked for, or with none."
@@ -88,7 +90,10 @@ def _plans(given: SummariserInput) -> Iterator[_Plan]:
 
 def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Message]:
     known = [prompts.piece("summarise", "known", header_values(header)) for header in given.known[: plan.known]]
-    first = turn_values(given.first, "First attempt", plan.first, plan.longest)
+    changed = changed_lines(given.first.source, given.best.source)
+    instead = prompts.shows("summarise", "changed") and len(changed) < len(given.first.source)
+    first = turn_values(given.first, "First attempt", plan.first and not instead, plan.longest)
+    here = conditions_here(given.workload)[:MOST_CONDITIONS] if given.workload else ()
     best = turn_values(given.best, "Best attempt", True, plan.longest)
     values = {
         "task": fenced(given.task.source, "python"),
@@ -99,11 +104,25 @@ def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Messag
         "device_kind": given.device.kind,
         "first": prompts.piece("summarise", "turn", first),
         "best": prompts.piece("summarise", "turn", best),
+        "changed": fenced(changed, "diff") if instead else "",
+        "here": "\n".join(map(applies_to_line, here)),
         "gain": f"{given.gain:.2f}",
         "known": "\n".join(known),
         "most": str(given.most),
     }
     return prompts.messages("summarise", values)
+
+
+def changed_lines(first: str, best: str) -> str:
+    """A diff without context, each place behind the line of its function."""
+    old, new = first.splitlines(), best.splitlines()
+    lines: list[str] = []
+    for kind, one, to, at, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            inside = next((line for line in old[:one][::-1] if line.lstrip().startswith(("def ", "class "))), "")
+            lines += [*([inside] if inside and inside not in lines else []), *(f"-{line}" for line in old[one:to])]
+            lines += [f"+{line}" for line in new[at:end]]
+    return "\n".join(lines)
 
 
 def parse(text: str, given: SummariserInput) -> Proposals:

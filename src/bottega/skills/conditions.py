@@ -10,7 +10,18 @@ from collections.abc import Sequence
 
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import AppliesTo
-from bottega.core.workload import ALONG_AN_AXIS, ELEMENTWISE, KINDS, Operation, Workload, known_kind, known_sizes
+from bottega.core.workload import (
+    ALONG_AN_AXIS,
+    CONVOLUTION,
+    ELEMENTWISE,
+    KINDS,
+    OTHER,
+    ROW,
+    Operation,
+    Workload,
+    known_kind,
+    known_sizes,
+)
 
 _GPU = re.compile(r"sm_\d+\w*|.*\b(nvidia|geforce|tesla)\b.*", re.I)
 _CPU = re.compile(r"x86_64|aarch64|arm64|neon|asimd\w*|(avx|sse|sve|amx|fma)\w*|.*\b(xeon|epyc|ryzen|neoverse)\b.*", re.I)
@@ -18,6 +29,31 @@ _CPU = re.compile(r"x86_64|aarch64|arm64|neon|asimd\w*|(avx|sse|sve|amx|fma)\w*|
 
 def holds(conditions: AppliesTo, workload: Workload) -> bool:
     return _device_holds(conditions, workload) and _operation_holds(conditions, workload)
+
+
+def conditions_here(workload: Workload) -> tuple[AppliesTo, ...]:
+    """What a card could ask for that holds on this workload: of each operation its type, and its main size from half to four times as large."""
+    devices = (workload.device.name,) if workload.device is not None else ()
+    return tuple(dict.fromkeys(_asked_of(operation, devices) for operation in workload.operations))
+
+
+def _asked_of(operation: Operation, devices: tuple[str, ...]) -> AppliesTo:
+    by_kind = operation.kind in (ROW, ELEMENTWISE, OTHER)
+    name = {CONVOLUTION: "channels", ELEMENTWISE: "elements", OTHER: "elements"}.get(operation.kind, "columns")
+    size = operation.sizes.get(name, 0)
+    return AppliesTo(
+        devices=devices,
+        dtypes=(operation.dtype,),
+        operators=() if by_kind else (operation.operator,),
+        kinds=(operation.kind,) if by_kind else (),
+        layouts=(operation.layout,) if operation.kind == ROW and operation.layout else (),
+        sizes={name: around(size)} if size else {},
+    )
+
+
+def around(size: int) -> tuple[int, int]:
+    power = size.bit_length() - 1
+    return 1 << max(0, power - 1), (1 << (power + 2)) - 1
 
 
 def unmet(conditions: AppliesTo, workload: Workload) -> str:
