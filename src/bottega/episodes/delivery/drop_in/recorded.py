@@ -6,6 +6,7 @@ recorded, or looks otherwise than when it was recorded, runs as it would without
 """
 
 import dataclasses
+import random
 import threading
 from collections import Counter
 from typing import Any
@@ -49,13 +50,26 @@ class CudaGraphs:
         """What does the same again, with the same memory, and what `work` returned."""
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         self.stream = self.stream or torch.cuda.Stream()
-        graph = torch.cuda.CUDAGraph()
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             work()  # kernels are built, libraries take their memory
+            before = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode("error")  # a recording that breaks off leaves torch's generator unusable
+            try:
+                work()
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
         torch.cuda.current_stream().wait_stream(self.stream)
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
-            results = work()
+        graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[torch.cuda.current_device()]
+        drawn = generator.get_state()
+        try:
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+                results = work()
+        except BaseException:
+            self.pool, fresh = None, torch.Generator(generator.device)
+            fresh.set_state(drawn)
+            generator.graphsafe_set_state(fresh)
+            raise
         return graph.replay, results
 
     def after(self, place: Any) -> None:
@@ -108,12 +122,12 @@ class Recorded:
     def answer(self, arguments: Any, options: Any) -> Any:
         if torch.is_grad_enabled() or self.model.training:
             raise NotRecorded("gradients are wanted" if torch.is_grad_enabled() else "the model is in training mode")
-        if (
-            torch._C._len_torch_dispatch_stack()
-            or torch._C._functorch.maybe_current_level() is not None
-            or self.graphs.is_busy()
-        ):
+        if torch._C._len_torch_dispatch_stack() or torch._C._functorch.maybe_current_level() is not None:
             raise NotRecorded("a transform or mode of torch's is on")
+        if self.graphs.is_busy():
+            raise NotRecorded("a graph is being captured")
+        if nn.modules.module._has_any_global_hook():
+            raise NotRecorded("there are hooks for all modules")
         if self.changes > self.replays + MOST_CHANGES:
             raise NotRecorded("the model changes between its calls")
         given: list[torch.Tensor] = []
@@ -136,6 +150,8 @@ class Recorded:
             if self.changed():
                 self.forget()
                 raise NotRecorded("the model was changed")
+            if any(hooks for _, _, hooks in self.looked[4]):
+                raise NotRecorded("it has hooks, which a replay would not call")
             found = self.kinds[key] = self.recorded(arguments, options, given)
             if isinstance(found, str):
                 raise NotRecorded(found)
@@ -160,9 +176,11 @@ class Recorded:
             mine = [torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device) for each in given]
             for new, old in zip(mine, given):
                 new.copy_(old)
-            left, drawn = iter(mine), torch.random.get_rng_state()
+            left, drawn, picked = iter(mine), torch.random.get_rng_state(), random.getstate()
             row, names = rebuilt((arguments, options), lambda _: next(left))
-            before = [each._version for each in mine]
+            before, cached = [each._version for each in mine], torch.is_autocast_cache_enabled()
+            torch.clear_autocast_cache()  # what it keeps lies in other memory, and not for ever
+            torch.set_autocast_cache_enabled(False)
             try:
                 replay, results = self.graphs.record(lambda: self.run(*row, **names))
                 held = {storage(each) for each in (*mine, *(place.known for place in self.looked[0]))}
@@ -171,11 +189,13 @@ class Recorded:
                 Exception
             ) as error:  # what a model does that no recording can hold: it reads values, or calls another library
                 return f"it cannot be recorded: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            finally:
+                torch.set_autocast_cache_enabled(cached)
             if [each._version for each in mine] != before:
                 return "it changes its inputs"
             if self.changed():
                 return "it changes itself in a call"
-            if not torch.equal(torch.random.get_rng_state(), drawn):
+            if random.getstate() != picked or not torch.equal(torch.random.get_rng_state(), drawn):
                 return "it draws numbers on the host"
         return Recording(replay, mine, results)
 
