@@ -1,7 +1,7 @@
 """A whole model with faster parts in it, in one form (as it is, or inside of torch.compile): which parts help there, and how much all of them do.
 
 Parts were proved by the judge, alone; here it is only about what they bring together. Calls are timed in this process, turn about, with the device
-alone. A part stays only where the whole is surely faster with it and its answers are as right as they were.
+alone. A part is put in where the whole is surely faster with it, and taken out where it is surely faster without; answers must stay as right.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class EndToEnd:
         return self.call(model, Arguments(inputs.positional, {**inputs.keywords, **asked}))
 
     def choose(self, parts: Sequence[Part], plain: Sequence[Part] = ()) -> Iterator[FormResult]:
-        """What is known after each step; the last is the result. `plain`: those that help the model as it is. They are tried together, before each
-        is put in or left out by itself, and not compiled the model with them is held against this form's rival too."""
+        """What is known after each step; the last is the result. `plain`: those that are tried together, before each is put in or left out by itself:
+        what each of many brings may be too little to be sure of. Of a compiled form they are those that help the model as it is, and not compiled
+        the model with them is held against this form's rival too."""
         with self._turn.shared():
             answers = AnswerDistance(self.model, self.inputs, self._answer, self.precision)
         alone = self.with_parts(plain) if plain and self.form != EAGER else None
