@@ -361,6 +361,10 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs="input_ids=torch.zeros(2, 3, dtype=torch.long)"), "cpu")
     answer = model(*inputs.positional, **inputs.keywords)
     assert answer.logits.shape == (2, 3, 50) and answer.past_key_values is None
+    model, inputs = open_model(f"hf:{tmp_path}", Wanted(), "cpu", "generate")
+    assert model.generate(**inputs.keywords, use_cache=True).shape == (1, 128 + 32) and model.config.use_cache
+    with pytest.raises(UsageError, match="method=write: LlamaForCausalLM has none of that name"):
+        open_model(f"hf:{tmp_path}", Wanted(inputs=named), "cpu", "write")
     embedded = "inputs_embeds=torch.randn(1, 3, 16)"
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs=embedded, dtype="bfloat16"), "cpu")
     assert inputs.keywords["inputs_embeds"].dtype == next(model.parameters()).dtype == torch.bfloat16
