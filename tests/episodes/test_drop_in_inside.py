@@ -11,6 +11,7 @@ from episodes.marked_kernel import KERNEL, MARK, TASK, imported, made
 from torch import nn
 
 from bottega.episodes.delivery.end_to_end import shared_copy
+from bottega.tasks.capture import task_of_call
 
 OUTER = (
     TASK.replace("class Model", "class Part").partition("def get_inputs")[0]
@@ -129,3 +130,25 @@ def test_a_module_of_another_kind_behind_a_kernel_is_refused() -> None:
     module.original.linear = nn.Identity()
     with pytest.raises(ValueError, match=r"linear\.bias|its part linear"):
         four.load(module)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.linear(x) * 2.0)
+
+
+@torch.no_grad()
+def test_a_module_with_kernels_in_it_is_a_task_as_if_it_had_none() -> None:
+    source = task_of_call(Scaled(), (torch.randn(4, 16),), {}).task.source
+    own = f"class ModelNew({__name__}.Scaled):\n    def __init__(self): self.__dict__.update(captured().__dict__)\n"
+    kernel = source.rpartition("\ndef get_inputs")[0] + "\n\n" + own
+    optimized, task = made(kernel, source)
+    model = nn.Sequential(optimized.load(task.Model()))
+    again = imported(task_of_call(model, (torch.randn(3, 16),), {}).task.source, "again")
+    assert type(again.Model()[0]) is Scaled
+    one = imported(task_of_call(model[0], (torch.randn(3, 16),), {}).task.source, "one")
+    assert type(one.Model()) is Scaled and one.get_inputs()[0][0].shape == (3, 16)

@@ -390,3 +390,12 @@ def test_on_a_gpu_writing_is_no_time_and_products_count_where_they_were(
     assert set(found) == {("Sequential", 4), ("Around", 1), ("Around", 3), ("Sleeps", 4), ("Slow", 0)}
     assert all(call.light_seconds < 0.1 for call in calls)  # 0.3 s and more were spent on writing
     assert {call.key: call.seconds for call in read_capture(tmp_path)} == {call.key: call.seconds for call in calls}
+
+
+def test_names_are_those_in_the_outermost_module_that_was_called(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Sequential(nn.Tanh()), nn.Tanh())
+    with bottega.capture(tmp_path):
+        model(torch.ones(2))
+        model[0](torch.ones(2))
+    found = {call.parts: call.places for call in read_capture(tmp_path)}
+    assert found == {4: [""], 2: ["0", ""], 1: ["0.0", "1", "0"]}

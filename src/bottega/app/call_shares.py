@@ -49,7 +49,7 @@ def call_shares(
     kept = {where[part.folder] for part in best.kept} if best else set()
     reasons = {where[each.part.folder]: each.reason for each in (best or plain).parts if each.reason}
     total = sum(call.seconds for call in calls if call.key in roots) or 1.0
-    rows: list[CallShare] = []
+    rows = list[CallShare]()
     for call in sorted(calls, key=lambda each: -each.seconds):
         little = call.seconds < LEAST_SHARE * total or len(rows) >= MOST_ROWS
         if call.key in roots or is_inside(call, kept, calls) or (little and call.key not in kept):
@@ -69,7 +69,13 @@ def call_shares(
         inner = sum(1 for other in kept if other != call.key and _calls(call.key, other, calls))
         if call.key not in kept and inner:
             told += f"; {inner} {'kind' if inner == 1 else 'kinds'} of calls inside of it by kernels"
-        rows.append(CallShare(call.name, call.shapes, count, call.seconds / total, told))
+        row = CallShare(call.name, call.shapes, count, call.seconds / total, told)
+        # A mask that grows with each token makes as many shapes of one layer: one row, with those of the costliest.
+        alike = next((n for n, other in enumerate(rows) if (other.label, other.answered) == (row.label, told)), None)
+        if call.key in kept or alike is None:
+            rows.append(row)
+        else:
+            rows[alike] = rows[alike].with_more(row)
     return tuple(rows)
 
 

@@ -113,6 +113,8 @@ def _from_hugging_face(name: str, wanted: Wanted, device: str, method: str) -> t
     given = _inputs_of(model, config, dtype, name)
     if method == GENERATE:  # it makes the decoder's own tokens, and as many whatever the weights are
         given.pop("decoder_input_ids", None)
+        if "input_ids" in given:
+            given["attention_mask"] = torch.ones_like(given["input_ids"])  # or random words that are padding are left out
         given |= {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS, "do_sample": False}
     return model, _moved(Arguments((), given), device)
 

@@ -1,6 +1,6 @@
 """`bottega optimize CAPTURE`: the modules that a program called are searched, and what is found is put into a model by one file.
 
-A capture knows modules by their class and shapes, not by their places: the file looks for modules that its kernels were made for.
+A capture does not have the program's model: the file looks for modules of the class and the name that its kernels were made for.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import pathlib
 import sys
 
 PARTS = {parts}
-"""Folder, function that loads it, class, and a call that it was made for; the one with most calls last."""
+"""Folder, function that loads it, class, where it was called, and with what; the one with most calls last."""
 
 
 def load(model):
     """Puts a kernel in the place of every module of the model that one was made for; the model goes on with its own parameters."""
     here, fast, refused = pathlib.Path(__file__).parent, {{}}, []
-    for folder, entry, name, called in PARTS:
+    for folder, entry, name, places, _ in PARTS:
         known = "bottega_" + folder.replace("/", "_")
         if known not in sys.modules:
             spec = importlib.util.spec_from_file_location(known, here / folder / "{file}")
@@ -42,7 +42,8 @@ def load(model):
             behind = there
             while getattr(type(behind), "IS_DROP_IN", False):
                 behind = behind.original
-            if not place or type(behind).__name__ != name:
+            there_too = any(not known_as or f".{{place}}".endswith(f".{{known_as}}") for known_as in places)
+            if not place or type(behind).__name__ != name or not there_too:
                 continue
             if (id(there), folder) not in fast:  # one module may stand in several places
                 try:
@@ -69,7 +70,7 @@ def optimize_capture(source: Path, settings: OptimizeSettings) -> tuple[Path, li
 
 def _write_loader(folder: Path, searched: Sequence[Searched]) -> None:
     parts = [
-        (str(each.folder.relative_to(folder)), each.result.load, each.call.name, each.call.shapes)
+        (str(each.folder.relative_to(folder)), each.result.load, each.call.name, tuple(each.call.places), each.call.shapes)
         for each in sorted(searched, key=lambda each: each.call.count)
         if each.result is not None and each.result.outcome == "faster" and not each.result.refused
     ]

@@ -50,6 +50,7 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
         bottega optimize losses.py function=focal_loss --inputs "torch.randn(8, 512), torch.rand(8, 512)"
         bottega optimize bottega-capture minutes=30
         bottega optimize hf:./my-llama --device cuda baseline=compile
+        bottega optimize hf:./my-llama method=generate --inputs "input_ids=torch.randint(0, 32000, (1, 512)), max_new_tokens=64"
 
     On a GPU that this machine does not have, by a `bottega serve` that does: the search runs here, kernels are judged there.
 

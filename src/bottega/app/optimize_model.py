@@ -40,6 +40,7 @@ CALLS = 3
 MEMORY_OF_FORM = 4
 """Times a model's weights: with what it computes, and an exact copy."""
 NO_CACHE = "It was called without a cache: call it with `use_cache=False`, or the layers of the original run."
+GENERATES = "While it generates a text its modules are called with other shapes and a cache: `method=generate` optimizes that."
 LOADER = '''"""{title} with the parts in it that were proved and help end to end. Needs torch and the files in modules/, and no Bottega.
 
 Measured {form}: {measured}.{cache}
@@ -321,7 +322,9 @@ def _last(form: str, results: Iterator[FormResult]) -> FormResult:
 
 
 def _write(folder: Path, model: nn.Module, inputs: Arguments, whole: WholeModel, searched: list[str], method: str) -> None:
-    title, cache = type(model).__name__, [NO_CACHE] if _keeps_no_cache(model) else []
+    title, cache = type(model).__name__, [NO_CACHE] if _keeps_no_cache(model) and not method else []
+    if not method and hasattr(model, "generation_config"):
+        cache.append(GENERATES)
     called = f"{f'Its method `{method}` was called' if method else 'Called'} with `{shapes_of(*inputs)}`."
     write(folder / "report.md", report_of(whole, title, searched, " ".join([called, *cache])))
     write(folder / "whole_model.json", json_text(strict(whole.to_json())))

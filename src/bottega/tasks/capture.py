@@ -11,6 +11,7 @@ import base64
 import inspect
 import io
 import math
+import operator
 import pickle
 import zlib
 from collections.abc import Mapping
@@ -104,10 +105,13 @@ def get_init_inputs():
 
 
 def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping[str, Any], name: str = "") -> ModuleTask:
-    """Raises `TaskError` with the reason where module or call cannot be told in a text."""
+    """Raises `TaskError` with the reason where module or call cannot be told in a text. Where a kernel stands in a module's place, it is the task of
+    the module: another kernel may serve its other calls."""
+    module = _behind_kernels(module)
     kind = type(module)
     label = name or kind.__name__
-    if hidden := [type(part).__qualname__ for part in module.modules() if "<locals>" in type(part).__qualname__]:
+    kinds = [type(_behind_kernels(part)) for part in module.modules()]
+    if hidden := [each.__qualname__ for each in kinds if "<locals>" in each.__qualname__]:
         raise TaskError(
             f"{label}: the class {hidden[0]} is defined inside of a function, where no other process finds it; move it to the top of its file"
         )
@@ -142,6 +146,12 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
     return ModuleTask(text, replace(task, tags=tags_of(text, None)), kind.__name__)
 
 
+def _behind_kernels(module: nn.Module) -> nn.Module:
+    while getattr(type(module), "IS_DROP_IN", False):
+        module = module.__dict__["original"]
+    return module
+
+
 class _StructurePickler(pickle.Pickler):
     def __init__(self, file: Any) -> None:
         super().__init__(file)
@@ -157,6 +167,8 @@ class _StructurePickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, nn.Module):
             return NotImplemented
+        if (behind := _behind_kernels(obj)) is not obj:
+            return operator.getitem, ([behind], 0)
         state = obj.__getstate__()
         state = dict(state) if isinstance(state, dict) else dict(obj.__dict__)
         hooks = [name for name in state if name.endswith("_hooks") or "_hooks_" in name]
@@ -171,7 +183,9 @@ def _structure(module: nn.Module) -> bytes:
 
 def _types(module: nn.Module, data: bytes) -> list[tuple[str, str]]:
     """Every class and function that the structure names, by module and name."""
-    found: list[tuple[str, str]] = [(type(part).__module__, type(part).__qualname__) for part in module.modules()]
+    found: list[tuple[str, str]] = [
+        (type(each).__module__, type(each).__qualname__) for each in map(_behind_kernels, module.modules())
+    ]
 
     class Names(pickle.Unpickler):
         def find_class(self, module_name: str, global_name: str) -> Any:

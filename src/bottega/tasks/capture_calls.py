@@ -70,6 +70,8 @@ class CapturedCall:
     """Of these, in products, convolutions and lookups of the vendor's library."""
     inside: list[str] = field(default_factory=list)
     """Keys of the kinds that called it."""
+    places: list[str] = field(default_factory=list)
+    """Names of the modules, in the outermost one that was called; of that itself it is empty."""
 
     @property
     def searchable(self) -> bool:
@@ -86,6 +88,7 @@ class _Open:
     """A call that is under way."""
 
     module: int
+    owner: nn.Module
     begun: float
     event: Any = None
     written: float = 0.0
@@ -109,6 +112,8 @@ class Capture:
         """Of each kind, where a model is given: its modules that were called."""
         self._parts = {id(part) for part in model.modules()} if model is not None else None
         self._signatures: dict[int, str] = {}
+        self._places: dict[int, dict[int, str]] = {}
+        """Of each outermost module: names of those in it."""
         self._handles: list[Any] = []
         self._local = threading.local()
         self._lock = threading.RLock()
@@ -208,7 +213,7 @@ class Capture:
         if torch.cuda.is_initialized():
             event = torch.cuda.Event(enable_timing=True)
             event.record()
-        stack.append(_Open(id(module), time.perf_counter(), event, above=stack[-1] if stack else None))
+        stack.append(_Open(id(module), module, time.perf_counter(), event, above=stack[-1] if stack else None))
 
     def _leave(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
         options, output = rest if len(rest) == 2 else ({}, None)  # torch leaves keywords out where forward has raised
@@ -243,6 +248,9 @@ class Capture:
             for child in dict.fromkeys(call.children):
                 if key not in self.calls[child].inside:
                     self.calls[child].inside.append(key)
+            place = self._place(module, stack[0].owner if stack else module)
+            if place not in found.places:
+                found.places.append(place)
             if self.model is not None:
                 self.modules.setdefault(key, {})[id(module)] = module
             self._changed.add(key)
@@ -252,6 +260,13 @@ class Capture:
                 self.flush()
         for above in stack:  # what is written here, or waited for, is no time of theirs
             above.begun += time.perf_counter() - ended
+
+    def _place(self, module: nn.Module, outermost: nn.Module) -> str:
+        names = self._places.get(id(outermost))
+        if names is None or id(module) not in names:
+            names = {id(part): name for name, part in outermost.named_modules()}
+            self._places[id(outermost)] = names
+        return names.setdefault(id(module), "")
 
     def _key(self, module: nn.Module, arguments: Any, options: Any, output: Any) -> str:
         signature = self._signatures.get(id(module))
@@ -344,6 +359,7 @@ def read_capture(folder: Path) -> list[CapturedCall]:
                 of_process[call.key] = call
         for key, call in of_process.items():
             if key in found:
+                call.places = list(dict.fromkeys([*found[key].places, *call.places]))
                 call.count += found[key].count
                 call.seconds += found[key].seconds
                 call.heavy_seconds += found[key].heavy_seconds

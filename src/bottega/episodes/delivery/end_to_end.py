@@ -1,7 +1,7 @@
 """A whole model with faster parts in it, in one form (as it is, or inside of torch.compile): which parts help there, and how much all of them do.
 
 Parts were proved by the judge, alone; here it is only about what they bring together. Calls are timed in this process, turn about, with the device
-alone. A part stays only where the whole is surely faster with it and its answers are as right as they were.
+alone. A part is put in where the whole is surely faster with it, and taken out where it is surely faster without; answers must stay as right.
 """
 
 from __future__ import annotations
@@ -76,15 +76,16 @@ class EndToEnd:
         return self.call(model, Arguments(inputs.positional, {**inputs.keywords, **asked}))
 
     def choose(self, parts: Sequence[Part], plain: FormResult | None = None) -> Iterator[FormResult]:
-        """What is known after each step; the last is the result. `plain`: what helps the model as it is. Its parts are tried together, before each is
-        put in or left out by itself, and the model in that form is held against this form's rival too.
+        """What is known after each step; the last is the result. `plain`: what helps the model as it is. Its parts (all, of the model as it is) are
+        tried together, before each is put in or left out by itself: what each of many brings may be too little to be sure of. The model as it is,
+        with what helps it, is held against this form's rival too.
 
         On a GPU the calls of what is tried are recorded, else the host that launches the kernels may be all that is timed. At the end they stay so
         if that helps.
         """
         with self._turn.shared():
             answers = AnswerDistance(self.model, self.inputs, self._answer, self.precision)
-        together = plain.kept if plain else []
+        together = plain.kept if plain else list(parts)
         alone = self.ours(together, plain.recorded, EAGER) if plain and plain.helps and self.form != EAGER else None
         chosen, best = list[Part](), self.rival
         told_of = {part.folder: PartResult(part, None, False, NO_TIME) for part in parts}

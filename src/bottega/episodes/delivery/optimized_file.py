@@ -53,7 +53,7 @@ def {load}(original, *, init=None, ignore=(), warn=False):
     """
     return {wrapper}(original, init=init, ignore=ignore, warn=warn)
 '''
-PARTS = ("attributes", "state", "calls", "module")
+PARTS = ("attributes", "state", "calls", "unchanged", "module")
 """Files of `drop_in/`, each before those that use it."""
 RECORDED_PARTS = ("attributes", "state", "recorded")
 OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)

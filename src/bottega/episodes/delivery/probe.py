@@ -265,12 +265,14 @@ def _guard_microseconds(loaded: Any, drawn: Any, given: Any) -> float:
     positional, keywords = unflatten(drawn.skeleton, drawn.tensors)
     arguments = (*positional, *keywords.values())
     lying = read_arguments(given, loaded.original.forward)
+    loaded._reason(arguments)  # a kernel that was forgotten is built again
+    look = loaded._unchanged or loaded._reason
     times = []
     for _ in range(GUARD_CALLS):
         begun = time.perf_counter_ns()
         if loaded.FACTS["gaps"]:
             side_by_side((*lying.positional, *lying.keywords.values()))
-        loaded._reason(arguments)
+        look(arguments)
         times.append(time.perf_counter_ns() - begun)
     return min(times) / 1000
 

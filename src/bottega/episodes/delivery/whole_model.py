@@ -4,7 +4,7 @@ there, its speed, and how far its answers move. Plain data, and the report made 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from bottega.core.verdict import BEST, Speedup, interval_text
@@ -55,6 +55,11 @@ class CallShare:
     share: float
     """Of the time of all calls, with what is called inside."""
     answered: str
+    other_shapes: int = 0
+    """That are answered in the same way."""
+
+    def with_more(self, other: CallShare) -> CallShare:
+        return replace(self, calls=self.calls + other.calls, share=self.share + other.share, other_shapes=self.other_shapes + 1)
 
 
 @dataclass(frozen=True)
@@ -254,7 +259,8 @@ def report_of(whole: WholeModel, title: str, searched: Sequence[str], called: st
         lines += ["", "What answers which calls (share of the time, with what is called inside):", ""]
         lines += ["| module | called with | calls | share | answered by |", "|---|---|---:|---:|---|"]
         for row in whole.shares:
-            lines.append(f"| {row.label} | {_cell(row.shapes)} | {row.calls} | {row.share:.0%} | {row.answered} |")
+            shapes = _cell(row.shapes) + (f" and {row.other_shapes} more" if row.other_shapes else "")
+            lines.append(f"| {row.label} | {shapes} | {row.calls} | {row.share:.0%} | {row.answered} |")
     return "\n".join([*lines, "", "What was searched:", "", *(f"- {line}" for line in searched)]) + "\n"
 
 

@@ -96,7 +96,10 @@ def form_mismatch(value: Any, form: Any, seen: list[torch.Tensor]) -> str:
         if not isinstance(value, tuple if kind == "tuple" else list) or len(value) != len(wanted):
             return "other arguments" if isinstance(value, tuple | list) else f"a {type(value).__name__} where a {kind} was"
         for item, part in zip(value, wanted):
-            reason = form_mismatch(item, part, seen)
+            if part[0] == "tensor":
+                reason = tensor_form_mismatch(item, part[1], seen)
+            else:
+                reason = form_mismatch(item, part, seen)
             if reason:
                 return reason
         return ""
@@ -127,7 +130,7 @@ def tensor_form_mismatch(value: Any, wanted: Any, seen: list[torch.Tensor]) -> s
     if value.stride() != stride and any(size > 1 and a != b for size, a, b in zip(shape, value.stride(), stride)):
         return "another memory layout"
     try:
-        if value.numel() and value.data_ptr() % ALIGNMENT:
+        if value.data_ptr() % ALIGNMENT and value.numel():
             return "a tensor that is not aligned"
     except RuntimeError:  # a tensor that stands for something else, as in functorch
         return "a tensor without memory of its own"

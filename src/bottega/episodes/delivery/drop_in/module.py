@@ -54,11 +54,13 @@ from bottega.episodes.delivery.drop_in.state import (
     unshared,
     watched,
 )
+from bottega.episodes.delivery.drop_in.unchanged import modes_of_torch, transform_level, unchanged_check
 
 MOST_REASONS = 32
-NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_sizes": (), "_parts": (), "_modes": ()}
-_transform = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: None)
-_modes_of_torch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+NOTHING_BOUND: dict[str, Any] = {
+    "_unchanged": None, "_bound": (), "_buffers_bound": (), "_watched": (), "_sizes": (), "_parts": (), "_modes": ()
+}  # fmt: skip
+_is_tracing = getattr(torch._C, "_is_tracing", torch.jit.is_tracing)  # type: ignore[attr-defined]
 
 
 class DropIn(nn.Module):
@@ -102,21 +104,35 @@ class DropIn(nn.Module):
         self.calls, self.fallbacks, self._matched = 0, Counter[str](), 0
         self._most = max(len(content) for _, content in self.forms) - len(self.FACTS["keywords"])
         self._names, self._keywords = named_places(own, self.FACTS["keywords"])
+        self._gaps = self.FACTS["gaps"]
+        first = self.returns[0]
+        self._stride = first[1][2] if first and first[0] == "tensor" else None
         self._ignored, self._hooks = tuple(ignore), hooks_of(original)
         self.number = numbered(self)
         self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+        if torch.compiler.is_compiling() or _is_tracing():
             return self._traced(arguments, options)
+        own = self.__dict__  # attributes of a module are found slowly, and a kernel for one token takes a few microseconds
+        unchanged = own["_unchanged"]
+        if unchanged is not None and not options and len(arguments) == own["_most"] and own["_turn"].acquire(False):
+            try:
+                if unchanged(arguments):
+                    own["calls"] += 1
+                    result = own["_function"](*arguments)
+                    as_is = result.__class__ is torch.Tensor and result.stride() == own["_stride"]
+                    return result if as_is else self._laid_out(result)
+            finally:
+                own["_turn"].release()
         placed: Any = arguments
-        if options or self._keywords or len(arguments) != self._most:
-            placed = in_place(arguments, options, self._names, self._keywords, self._most)
-        if self.FACTS["gaps"] and placed is not None:
+        if options or own["_keywords"] or len(arguments) != own["_most"]:
+            placed = in_place(arguments, options, own["_names"], own["_keywords"], own["_most"])
+        if own["_gaps"] and placed is not None:
             placed = side_by_side(placed)
         if placed is None:
             reason = f"keyword arguments {without_place(options, self._names, self._keywords, self._most)}".rstrip()
-        elif not self._turn.acquire(blocking=False):
+        elif not own["_turn"].acquire(False):
             reason = "another thread is in a call"
         else:
             try:
@@ -124,20 +140,29 @@ class DropIn(nn.Module):
                 if not reason:
                     return self._answer(placed)
             finally:
-                self._turn.release()
-        if self.warn and not self.fallbacks:
+                own["_turn"].release()
+        fallbacks = own["fallbacks"]
+        if self.warn and not fallbacks:
             warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
-        if reason not in self.fallbacks and len(self.fallbacks) >= MOST_REASONS:
+        if reason not in fallbacks and len(fallbacks) >= MOST_REASONS:
             reason = "other reasons"
-        self.fallbacks[reason] += 1
-        return self.original(*arguments, **options)
+        fallbacks[reason] += 1
+        return own["original"](*arguments, **options)
 
     def _answer(self, placed: Any) -> Any:
         """The kernel's."""
-        self.__dict__["calls"] += 1  # not through nn.Module, which looks long at what is set
-        outputs = self._kernel(*placed[: self._most], **dict(zip(self.FACTS["keywords"], placed[self._most :])))
-        for place in self._buffers_bound:  # what the kernel itself did to a buffer is no news to it
+        own = self.__dict__
+        own["calls"] += 1
+        if own["_keywords"]:
+            most = own["_most"]
+            outputs = own["_function"](*placed[:most], **dict(zip(self.FACTS["keywords"], placed[most:])))
+        else:
+            outputs = own["_function"](*placed)
+        for place in own["_buffers_bound"]:  # what the kernel itself did to a buffer is no news to it
             place.look()
+        return self._laid_out(outputs)
+
+    def _laid_out(self, outputs: Any) -> Any:
         form = self.returns[self._matched]
         return as_laid_out(outputs, form, self.specs[self._matched], self.classes) if form else outputs
 
@@ -176,22 +201,22 @@ class DropIn(nn.Module):
 
     def refresh(self) -> None:
         """Let the kernel forget what it may have kept of the weights. Needed only after changes through `.data`, which leave no trace."""
-        self.__dict__.update(_kernel=None, **NOTHING_BOUND)
+        self.__dict__.update(_kernel=None, _function=None, **NOTHING_BOUND)
 
     def _reason(self, arguments: Any) -> str:
         """Why the original must run; nothing when the kernel may."""
-        facts = self.FACTS
-        if _transform() is not None or _modes_of_torch() or forward_ad._current_level >= 0:
+        own, facts = self.__dict__, self.FACTS
+        if transform_level() is not None or modes_of_torch() or forward_ad._current_level >= 0:
             return "a transform or mode of torch's is on"
         if facts["training"] is not None and self.training is not facts["training"]:
             return f"the module is in {'training' if self.training else 'evaluation'} mode"
         seen: list[torch.Tensor] = []
         reason = "other arguments"
-        for place, form in enumerate(self.forms):
+        for place, form in enumerate(own["forms"]):
             seen.clear()
             reason = form_mismatch(arguments, form, seen)
             if not reason:
-                self.__dict__["_matched"] = place
+                own["_matched"] = place
                 break
         if reason:
             return reason
@@ -212,35 +237,42 @@ class DropIn(nn.Module):
             return f"autocast is {'on' if autocast else 'off'}"
         if torch.get_default_dtype() is not torch.float32:
             return "the default data type is not float32"
-        for each in self._behind:
+        for each in own["_behind"]:
             if each._forward_hooks or each._forward_pre_hooks:
                 return "the original has hooks"
-        if self._kernel is None or self._device != device:
+        if own["_kernel"] is None or own["_device"] != device:
             self._build(device)
         else:
-            for part, count in self._parts:
-                if len(part._forward_hooks) + len(part._forward_pre_hooks) != count:
-                    return "a part of it has hooks"
-            for held, size in self._sizes:
-                if len(held) != size:
-                    return "parts or weights were added after the module was loaded, or taken away"
-            anew = False
-            for held, name, value in self._watched:
-                now = held.get(name)
-                if now is not value and not is_same(now, value):
-                    if not isinstance(value, nn.Module) or original_of(now) is not original_of(value):
-                        return f"{name} was changed after the module was loaded"
-                    anew = True  # a kernel was put in its place, or taken away
-            for place in () if anew else self._bound:
-                if place.changed():
-                    anew = True
-                    break
-            if anew:
-                self._build(device)
-        for part, mode in self._modes:
+            reason = self._changed(own, device)
+            if reason:
+                return reason
+        for part, mode in own["_modes"]:
             if part.training is not mode:
                 return f"a part of it is in {'evaluation' if mode else 'training'} mode"
-        return str(self._refusal)
+        return str(own["_refusal"])
+
+    def _changed(self, own: dict[str, Any], device: torch.device) -> str:
+        """What is no longer as it was; where that is only the weights, the kernel is built anew."""
+        for held, count in own["_parts"]:
+            if len(held["_forward_hooks"]) + len(held["_forward_pre_hooks"]) != count:
+                return "a part of it has hooks"
+        for held, size in own["_sizes"]:
+            if len(held) != size:
+                return "parts or weights were added after the module was loaded, or taken away"
+        anew = False
+        for held, name, value in own["_watched"]:
+            now = held.get(name)
+            if now is not value and not is_same(now, value):
+                if not isinstance(value, nn.Module) or original_of(now) is not original_of(value):
+                    return f"{name} was changed after the module was loaded"
+                anew = True  # a kernel was put in its place, or taken away
+        for place in own["_bound"]:
+            if place.changed():
+                anew = True
+                break
+        if anew:
+            self._build(device)
+        return ""
 
     def _build(self, device: torch.device, refuse: bool = False) -> None:
         """A kernel that uses the parameters as they are now. After an update it is a new one: the last may have kept something of them."""
@@ -268,15 +300,34 @@ class DropIn(nn.Module):
         bound = [*wanted.values(), *unshared(self.original, self._ignored)]
         buffers = [place for place in wanted.values() if not isinstance(place.known, nn.Parameter)]
         refusal = refusal or self._otherwise()
-        self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
+        self.__dict__.update(
+            _kernel=kernel,
+            _function=function_of(kernel),
+            _bound=bound,
+            _buffers_bound=buffers,
+            _refusal=refusal,
+            _device=device,
+        )
         named = [(path, each) for path, part in self.original.named_modules() if path for each in standing_for(part)]
         mode, modes = self.FACTS["training"], self.FACTS["modes"]
         self.__dict__.update(
-            _parts=[(part, hook_count(part)) for _, part in named],
+            _unchanged=None,
+            _parts=[(part.__dict__, hook_count(part)) for _, part in named],
             _modes=[] if mode is None else [(part, modes.get(path, mode)) for path, part in named],
             _watched=watched(self.original, self._ignored),
             _sizes=sizes(self.original),
         )
+        if not refusal and not buffers and len(self.forms) == 1 and not self._keywords and not self._gaps:
+            self.__dict__["_unchanged"] = self._unchanged_check(device)
+
+    def _unchanged_check(self, device: torch.device) -> Any:
+        if self.FACTS["mutates"] or self.FACTS["autocast"] is not None:
+            return None
+        hooks = [*self._parts, *((each.__dict__, 0) for each in self._behind)]
+        modes = [(original_of(part).__dict__, mode) for part, mode in self._modes]
+        if self.FACTS["training"] is not None:
+            modes.append((original_of(self).__dict__, self.FACTS["training"]))
+        return unchanged_check(self.forms[0], device, self._bound, self._watched, self._sizes, hooks, modes)
 
     def _otherwise(self) -> str:
         """What else than its weights is no longer as it was when the module was loaded."""
@@ -320,7 +371,7 @@ class DropIn(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
-        return {**self.__dict__, "_kernel": None, "_turn": None, **NOTHING_BOUND}
+        return {**self.__dict__, "_kernel": None, "_function": None, "_turn": None, **NOTHING_BOUND}
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
@@ -328,6 +379,12 @@ class DropIn(nn.Module):
 
     def extra_repr(self) -> str:
         return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"
+
+
+def function_of(kernel: nn.Module) -> Any:
+    """What a call of it runs: its `forward`, where nothing is done around that."""
+    plain = type(kernel).__call__ is nn.Module.__call__ and not hook_count(kernel) and kernel._compiled_call_impl is None
+    return kernel.forward if plain else kernel
 
 
 def numbered(module: Any) -> int:

@@ -38,9 +38,12 @@ class Place:
 
     def changed(self) -> bool:
         now: Any = self.held.get(self.leaf)
-        if now is not self.known:
+        if now is not self.known or (self.counted and now._version != self.version):
             return True
-        return bool(address_of(now) != self.address or (self.counted and now._version != self.version))
+        try:
+            return bool(now.data_ptr() != self.address)
+        except RuntimeError:
+            return self.address != 0
 
 
 def address_of(tensor: Any) -> int:
