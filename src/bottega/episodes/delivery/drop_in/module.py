@@ -19,9 +19,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd import forward_ad
 
-from bottega.episodes.delivery.drop_in.attributes import is_same
+from bottega.episodes.delivery.drop_in.attributes import CODE, is_same, storage_of
 from bottega.episodes.delivery.drop_in.calls import (
     as_laid_out,
     classes_of,
@@ -36,8 +35,10 @@ from bottega.episodes.delivery.drop_in.calls import (
     specs_of,
     without_place,
 )
+from bottega.episodes.delivery.drop_in.modes import told_to_torch
 from bottega.episodes.delivery.drop_in.state import (
     align,
+    contents_of,
     difference,
     hooks_of,
     keepsake,
@@ -48,13 +49,12 @@ from bottega.episodes.delivery.drop_in.state import (
     tensors,
     unlike,
     unshared,
+    untied,
     watched,
 )
 
 MOST_REASONS = 32
-NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_sizes": (), "_parts": (), "_modes": ()}
-_transform = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: None)
-_modes_of_torch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_sizes": (), "_parts": (), "_modes": ()}  # fmt: skip
 
 
 class DropIn(nn.Module):
@@ -67,8 +67,8 @@ class DropIn(nn.Module):
 
     def __init__(self, original: Any, init: Any = None, ignore: Any = (), warn: bool = False) -> None:
         super().__init__()
-        if isinstance(original, types.FunctionType):  # it was judged as a module that calls it
-            original = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})()
+        if isinstance(original, types.FunctionType):  # it was judged as a module that calls it, which is other code
+            original, ignore = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})(), (*ignore, CODE)
         if not isinstance(original, nn.Module):
             raise TypeError(f"an instance of the original module is wanted, not {type(original).__name__}")
         init = read_init(self.FACTS["init"] if init is None else init, original)
@@ -76,7 +76,7 @@ class DropIn(nn.Module):
             raise ValueError(
                 "give init=[…], the arguments that the original was built with: they could not be written down here"
             )
-        differing = difference(original, self.FACTS["built"], ignore)
+        differing = difference(original, self.FACTS["built"], ignore) or untied(places(original), self.FACTS["ties"])
         if differing:
             raise ValueError(
                 f"this kernel was made for another {self.FACTS['class']}: {differing}. "
@@ -86,7 +86,9 @@ class DropIn(nn.Module):
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[name] = original.__dict__[name]
         # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
-        self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
+        self.__dict__.update(
+            original=original, _kernel=None, _refusal="", _device=None, _inference=None, _stream=None, **NOTHING_BOUND
+        )
         self.__dict__["_turn"] = threading.Lock()  # kernels were judged one call at a time, and may have a buffer for all
         self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
         self.returns = [form and prepared(form) for form in self.FACTS["returns"]]
@@ -95,7 +97,7 @@ class DropIn(nn.Module):
         self.calls, self.fallbacks, self._matched = 0, Counter[str](), 0
         self._most = max(len(content) for _, content in self.forms) - len(self.FACTS["keywords"])
         self._names, self._keywords = named_places(original, self.FACTS["keywords"])
-        self._ignored, self._hooks = tuple(ignore), hooks_of(original)
+        self._ignored, self._hooks, self._contents = tuple(ignore), hooks_of(original), contents_of(original, ignore)
         self.number = numbered(self)
         self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
 
@@ -128,11 +130,23 @@ class DropIn(nn.Module):
     def _answer(self, placed: Any) -> Any:
         """The kernel's."""
         self.__dict__["calls"] += 1  # not through nn.Module, which looks long at what is set
+        if self._device.type == "cuda":
+            self._follow(self._device)
+        if self._inference is None:
+            self.__dict__["_inference"] = torch.is_inference_mode_enabled()
         outputs = self._kernel(*placed[: self._most], **dict(zip(self.FACTS["keywords"], placed[self._most :])))
         for place in self._buffers_bound:  # what the kernel itself did to a buffer is no news to it
             place.look()
         form = self.returns[self._matched]
         return as_laid_out(outputs, form, self.specs[self._matched], self.classes) if form else outputs
+
+    def _follow(self, device: torch.device) -> None:
+        """Calls on several streams come one after the other, as threads' do: they may share a buffer of the kernel's."""
+        now = torch.cuda.current_stream(device)
+        if now != self._stream and not torch.cuda.is_current_stream_capturing():
+            if self._stream is not None:
+                now.wait_stream(self._stream)
+            self.__dict__["_stream"] = now
 
     def _traced(self, arguments: Any, options: Any) -> Any:
         """A compiler sees one operator in place of the module, which does at run time what a call outside of compiled code does. An exported
@@ -174,8 +188,9 @@ class DropIn(nn.Module):
     def _reason(self, arguments: Any) -> str:
         """Why the original must run; nothing when the kernel may."""
         facts = self.FACTS
-        if _transform() is not None or _modes_of_torch() or forward_ad._current_level >= 0:
-            return "a transform or mode of torch's is on"
+        told = told_to_torch(facts["device"])
+        if told:
+            return told
         if facts["training"] is not None and self.training is not facts["training"]:
             return f"the module is in {'training' if self.training else 'evaluation'} mode"
         seen: list[torch.Tensor] = []
@@ -196,10 +211,14 @@ class DropIn(nn.Module):
             return "tensors on several devices"
         if kind == "cuda" and device.index != torch.cuda.current_device():
             return "another device is the current one"
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*seen, *self.parameters())):
+        if kind == "cuda" and facts["own_stream"] and torch.cuda.current_stream() != torch.cuda.default_stream():
+            return "another stream is the current one"
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*seen, *self.parameters(), *self._others())):
             return "gradients are wanted; call it under torch.no_grad()"
-        if facts["mutates"] and len({tensor.untyped_storage().data_ptr() for tensor in seen}) < len(seen):
-            return "inputs that share memory"
+        if facts["mutates"] or facts["changes"]:
+            owned = [storage_of(place.tensor) for place in self._bound]
+            if len({tensor.untyped_storage().data_ptr() for tensor in seen}.difference(owned)) < len(seen):
+                return "inputs that share memory"
         autocast = str(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else None
         if autocast != facts["autocast"]:
             return f"autocast is {'on' if autocast else 'off'}"
@@ -207,10 +226,12 @@ class DropIn(nn.Module):
             return "the default data type is not float32"
         if self.original._forward_hooks or self.original._forward_pre_hooks:
             return "the original has hooks"
-        if self._kernel is None or self._device != device:
-            self._build(device)
+        if self._kernel is None or self._device != device or (self._inference and not torch.is_inference_mode_enabled()):
+            self._build(device)  # what it made in its first call, in inference mode, cannot be written elsewhere
         else:
-            for part, count in self._parts:
+            for part, kind, count in self._parts:
+                if type(part) is not kind:
+                    return "a part of it was given another class"
                 if len(part._forward_hooks) + len(part._forward_pre_hooks) != count:
                     return "a part of it has hooks"
             for held, size in self._sizes:
@@ -254,21 +275,28 @@ class DropIn(nn.Module):
             share(kernel, own, wanted)
         bound = [*wanted.values(), *unshared(self.original, self._ignored)]
         buffers = [place for place in wanted.values() if not isinstance(place.known, nn.Parameter)]
-        refusal = refusal or self._otherwise()
+        refusal = refusal or self._otherwise() or untied(wanted, self.FACTS["ties"])
         self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
+        self.__dict__["_inference"] = None
         named = [(path, part) for path, part in self.original.named_modules() if path]
         mode, modes = self.FACTS["training"], self.FACTS["modes"]
         self.__dict__.update(
-            _parts=[(part, self._hooks.get(path, 0)) for path, part in named],
+            _parts=[(part, type(part), self._hooks.get(path, 0)) for path, part in named],
             _modes=[] if mode is None else [(part, modes.get(path, mode)) for path, part in named],
             _watched=watched(self.original, self._ignored),
             _sizes=sizes(self.original),
         )
 
+    def _others(self) -> Any:
+        """Tensors that it has beside its parameters."""
+        return (place.tensor for place in self._bound if place.tensor is not None)
+
     def _otherwise(self) -> str:
         """What else than its weights is no longer as it was when the module was loaded."""
         if hooks_of(self.original) != self._hooks:
             return "a part of it has hooks"
+        if contents_of(self.original, self._ignored) != self._contents:
+            return "a table of it was changed after the module was loaded"
         return difference(self.original, self.FACTS["built"], self._ignored)
 
     @property
@@ -307,11 +335,15 @@ class DropIn(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
-        return {**self.__dict__, "_kernel": None, "_turn": None, **NOTHING_BOUND}
+        return {**self.__dict__, "_kernel": None, "_turn": None, "_stream": None, **NOTHING_BOUND}
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         self.__dict__.update(number=numbered(self), _turn=threading.Lock())
+
+    def __prepare_scriptable__(self) -> Any:
+        """What TorchScript takes in its place."""
+        return self.original
 
     def extra_repr(self) -> str:
         return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"
