@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 from corpus import TESTS, load_task, read
+from process_tree import descendants
 from waiting import until
 
 from bottega.core.task import Task
 from bottega.judge.cancellation import Cancellation, Cancelled
 from bottega.judge.judge import Judge
+from bottega.judge.session import Session
 from bottega.languages import candidate_from
 
 ENDLESS = candidate_from(
@@ -63,3 +69,26 @@ def test_whoever_comes_between_is_killed_too() -> None:
     with pytest.raises(Cancelled), cancellation.killing(lambda: killed.append("b")):
         pass
     assert killed == ["a"], "nothing is begun that would have to be killed"
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(("place", "supervisor"), [(0, False), (1, True)], ids=["task", "model"])
+def test_a_task_that_loses_a_process_is_brought_up_once_more(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, place: int, supervisor: bool
+) -> None:
+    """A system that is out of memory kills any process: the one of the task, the one that runs its model, or what supervises them."""
+    honest = read(TESTS / "honest" / "cpu" / "relu_openmp.py")
+    task = Task(f"{load_task('relu').source}\nimport time\ntime.sleep({2 + place})\n")
+    spawned: list[Any] = []
+    spawn = Session._spawn
+    monkeypatch.setattr(Session, "_spawn", lambda *given, **named: spawned.append(spawn(*given, **named)) or spawned[-1])
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(judge.judge(task, honest.candidate(), timed=False)))
+    thread.start()
+    until(lambda: len(spawned) > place)
+    line = Path(f"/proc/self/fdinfo/{spawned[place]._supervisor}").read_text().partition("Pid:")[2]
+    pid = int(line.split()[0])
+    until(lambda: descendants(pid))
+    os.kill(pid if supervisor else max(descendants(pid)), signal.SIGKILL)
+    thread.join(120)
+    assert found[0].correct, found[0].diagnosis
