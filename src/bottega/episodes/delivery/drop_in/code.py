@@ -18,7 +18,7 @@ MOST_PIECES = 256
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}{'-O' if sys.flags.optimize else ''}"
 """Compiled code can be compared within one version."""
 _ASIDE = frozenset({"torch", *sys.stdlib_module_names}) - {"__main__"}
-_STORE, _EXTENDED = opcode.opmap["STORE_GLOBAL"], opcode.EXTENDED_ARG
+_LOAD, _STORE, _EXTENDED = opcode.opmap["LOAD_GLOBAL"], opcode.opmap["STORE_GLOBAL"], opcode.EXTENDED_ARG
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -63,14 +63,15 @@ def pieces(kind: type) -> list[tuple[Mapping[str, Any], str, Any]]:
         if function is None or is_aside(function):
             continue
         names, around = list(dict.fromkeys(names_in(function.__code__))), function.__globals__
-        methods = bases if held is not around else []
-        for name in names:
-            base = next((base for base in methods if name in vars(base)), None)
+        for name in names if isinstance(held, types.MappingProxyType) else ():  # of a class
+            base = next((base for base in bases if name in vars(base)), None)
             if base is not None and _counts(vars(base)[name]):
                 take(vars(base), name)
-            if name in around and _counts(around[name]) and name not in set(_stored(function.__code__)):
+        read, stored = (list(dict.fromkeys(_globals(function.__code__, of))) for of in (_LOAD, _STORE))
+        for name in read:  # not those that it sets itself: flags and counters
+            if name in around and _counts(around[name]) and name not in stored:
                 take(around, name)
-        for module in [around[name] for name in names if isinstance(around.get(name), types.ModuleType)]:
+        for module in [around[name] for name in read if isinstance(around.get(name), types.ModuleType)]:
             if module.__name__.partition(".")[0] not in _ASIDE:
                 for name in names:
                     if isinstance(vars(module).get(name), types.FunctionType):
@@ -90,14 +91,16 @@ def _counts(value: Any) -> bool:
     return function is not None and not is_aside(function)
 
 
-def _stored(code: types.CodeType) -> Iterator[str]:
-    """Globals that a function sets itself: flags and counters."""
-    above = 0
-    for place in range(0, len(code.co_code), 2):
-        operation, argument = code.co_code[place : place + 2]
-        if operation == _STORE:
-            yield code.co_names[above | argument]
+def _globals(code: types.CodeType, wanted: int) -> Iterator[str]:
+    """Names of the file that code, or code inside of it, reads or sets. An attribute may have the name of a variable of the file."""
+    text, above = code.co_code, 0
+    for operation, argument in zip(text[::2], text[1::2]):
+        if operation == wanted:
+            yield code.co_names[(above | argument) >> (wanted == _LOAD)]
         above = (above | argument) << 8 if operation == _EXTENDED else 0
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals(constant, wanted)
 
 
 def _code_content(code: types.CodeType, doc: str | None = None) -> Any:
