@@ -51,13 +51,15 @@ def pieces(kind: type) -> list[tuple[Mapping[str, Any], str, Any]]:
     found: list[tuple[Mapping[str, Any], str, Any]] = []
     seen: set[tuple[int, str]] = set()
 
-    def take(held: Mapping[str, Any], name: str) -> None:
-        if (id(held), name) not in seen and len(found) < MOST_PIECES:
-            seen.add((id(held), name))
+    def take(owner: Any, name: str) -> None:
+        """Of a class, or of the names of a file."""
+        if (id(owner), name) not in seen and len(found) < MOST_PIECES:
+            seen.add((id(owner), name))
+            held = vars(owner) if isinstance(owner, type) else owner
             found.append((held, name, held[name]))
 
-    for base in [base for base in bases if "forward" in vars(base)][:1]:
-        take(vars(base), "forward")
+    for first in [base for base in bases if "forward" in vars(base)][:1]:
+        take(first, "forward")
     for held, _, value in found:  # which grows meanwhile
         function = function_of(value)
         if function is None or is_aside(function):
@@ -66,7 +68,7 @@ def pieces(kind: type) -> list[tuple[Mapping[str, Any], str, Any]]:
         for name in names if isinstance(held, types.MappingProxyType) else ():  # of a class
             base = next((base for base in bases if name in vars(base)), None)
             if base is not None and _counts(vars(base)[name]):
-                take(vars(base), name)
+                take(base, name)
         read, stored = (list(dict.fromkeys(_globals(function.__code__, of))) for of in (_LOAD, _STORE))
         for name in read:  # not those that it sets itself: flags and counters
             if name in around and _counts(around[name]) and name not in stored:

@@ -12,7 +12,6 @@ from torch import nn
 from bottega.episodes.delivery.drop_in.attributes import (
     CODE,
     DEEPEST,
-    PYTHON,
     as_it_is,
     attributes,
     attributes_of,
@@ -22,7 +21,7 @@ from bottega.episodes.delivery.drop_in.attributes import (
     names_used,
     tables,
 )
-from bottega.episodes.delivery.drop_in.code import pieces
+from bottega.episodes.delivery.drop_in.code import PYTHON, pieces
 
 ALIGNMENT = 64
 """Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
@@ -107,7 +106,8 @@ def watched(module: nn.Module, ignore: Any) -> list[Any]:
             found += inside(value, names_used(type(owner)) if not name.startswith("_") else frozenset())
     if CODE not in ignore:
         reached = [piece for each in codes.values() for piece in each if not isinstance(piece[2], torch.Tensor)]
-        found += {(id(held), name): (held, name, value) for held, name, value in reached}.values()
+        found += [piece for piece in reached if not isinstance(piece[0], dict)]  # of classes
+        found += {(id(piece[0]), piece[1]): piece for piece in reached if isinstance(piece[0], dict)}.values()
     return found
 
 
@@ -132,7 +132,8 @@ def unshared(module: nn.Module, ignore: Any) -> list[Place]:
     """Tensors that the kernel has of its own making: attributes, and buffers that are in no checkpoint."""
     found = []
     for owner in module.modules():
-        kept = [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
+        kept: list[tuple[Mapping[str, Any], str]] = []
+        kept += [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
         kept += [(owner._buffers, name) for name, _ in tables(owner)]
         kept += [(held, name) for held, name, value in pieces(type(owner)) if isinstance(value, torch.Tensor)]
         found += [Place(owner, held, name) for held, name in kept if name not in ignore]
