@@ -196,6 +196,9 @@ class Judge:
                     self._pool.give_back(session, more)
             if report is None:
                 continue
+            if not again and _died(report) and ended is not None and ended.reason == "lost":
+                again = True  # who supervises it was killed, by a system that is out of memory, say: no candidate's doing
+                continue
             if admitted is not None and self._pool.admission is not None and _short_of_memory(report, ended):
                 if not admitted.alone:
                     alone = True
