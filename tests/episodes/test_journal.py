@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from bottega.core.errors import UsageError
 from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import FILE, EpisodeJournal, read_events
 
 
@@ -32,6 +34,18 @@ def test_events_come_back_as_they_were(tmp_path: Path) -> None:
         kept = [journal.write(RunStarted("command", {"turns": 2}, {})), journal.write(wrote("a")), journal.write(judged("b"))]
     assert list(read_events(tmp_path)) == kept
     assert [event.at > 0 for event in kept] == [True] * 3
+
+
+def test_a_clock_that_is_set_back_or_forward_takes_nothing_of_the_time_that_was_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    with EpisodeJournal(tmp_path) as journal:
+        journal.write(RunStarted("command", {}, {}))
+        for hours in (-1, 1):
+            monkeypatch.setattr(time, "time", lambda: real() + 3600 * hours)  # noqa: B023
+            journal.write(wrote(f"{hours}"))
+            assert 0 <= seconds_of(journal.events) < 1800
 
 
 def test_what_has_a_key_is_done_once(tmp_path: Path) -> None:
@@ -133,6 +147,7 @@ import resource, signal
 from pathlib import Path
 from bottega.core.errors import BottegaError
 from bottega.core.event import RunStarted
+from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import EpisodeJournal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = EpisodeJournal(Path({str(tmp_path)!r}))

@@ -3,9 +3,11 @@ when a call may be replayed is tested so, and CUDA graphs themselves by the test
 
 from __future__ import annotations
 
+import ast
 import copy
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.episodes.delivery.drop_in.recorded import MOST_KINDS, Recorded, recorded
 from bottega.episodes.delivery.end_to_end import imported
+from bottega.episodes.delivery.optimized_file import PARTS, RECORDED_PARTS, drop_in_text
 from bottega.episodes.delivery.whole_model import FormResult, WholeModel
 
 
@@ -271,3 +274,11 @@ def test_a_loader_records_by_its_own_text(tmp_path: Path) -> None:
     assert type(told).__module__ != Recorded.__module__ and "a tensor on cpu, or in another layout" in told.others
     again = copy.deepcopy(model)
     assert imported(tmp_path / "optimized_model.py").load(again, recorded=False)._compiled_call_impl is None
+
+
+@pytest.mark.parametrize("parts", [PARTS, RECORDED_PARTS])
+def test_texts_that_are_put_into_one_function_bind_no_name_twice(parts: tuple[str, ...]) -> None:
+    tree = ast.parse("def text():\n" + drop_in_text(parts))
+    inside: Any = tree.body[0]
+    bound = Counter(each.name for each in inside.body if isinstance(each, ast.FunctionDef | ast.ClassDef))
+    assert len(bound) > 20 and not [name for name, count in bound.items() if count > 1]

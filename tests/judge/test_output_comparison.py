@@ -155,6 +155,11 @@ def test_overflow_of_the_reference_is_not_held_against_a_candidate() -> None:
     assert compared(torch.tensor([1.0, float("inf")]), reference, truth).problem == ""
     assert compared(torch.tensor([1.0, float("nan")]), reference, truth).problem == "nonfinite"
     assert compared(torch.tensor([float("inf"), float("inf")]), reference, truth).problem == "nonfinite"
+    assert compared(torch.tensor([1.0, 0.0]), reference, truth).problem == "nonfinite"
+    assert compared(torch.tensor([1.0, -3.4e38]), reference, truth).problem == "nonfinite"
+    softplus = torch.tensor([1.0, 200.0], dtype=torch.float64)  # its exponential is too large in between
+    assert compared(torch.tensor([1.0, 200.0]), reference, softplus).problem == ""
+    assert compared(torch.tensor([1.0, 0.0]), reference, softplus).problem == "nonfinite"
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool])

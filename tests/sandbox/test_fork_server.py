@@ -221,3 +221,18 @@ def test_without_name_spaces_the_report_names_what_is_missing():
         limits = Limits(memory_bytes=600 << 20)
         ended = server.spawn("sandbox_entries:hog_memory", fds=[os.open("/dev/null", os.O_WRONLY)], limits=limits).wait(60)
         assert ended is not None and ended.reason == "memory"
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Killed(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            begun.append(self)
+            if len(begun) == 1:
+                self.kill()
+
+    monkeypatch.setattr(subprocess, "Popen", Killed)
+    with ForkServer() as server:
+        assert len(begun) == 2 and server.report.to_json()["parts"]

@@ -58,7 +58,7 @@ def test_what_is_older_than_an_hour_is_forgotten(kept: SecondsUsed, monkeypatch:
     with kept.counting("alice"):
         time.sleep(0.01)
     later = time.time() + usage.HOUR + 1
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(kept._clock, "now", lambda: later)
     assert kept.seconds("alice") == pytest.approx(0.0, abs=1e-9)
     with kept.counting("bob"):
         pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -24,6 +23,7 @@ from bottega.core.event import (
     Tuned,
     Wrote,
 )
+from bottega.core.steady_clock import SteadyClock
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, clock, is_final, spread, turn_of
 from bottega.episodes.budget import BudgetCaps
@@ -55,7 +55,8 @@ class OptimizeProgress(RunProgress):
         """Kernels that were written and have no verdict yet."""
         self.stage = "bringing the module up"
         self.now, self.drafts = self.then, 0
-        self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
+        self._clock = SteadyClock()
+        self.earlier, self.begun, self.last = 0.0, self._clock.now(), 0.0
 
     def on_event(self, event: Event) -> str:
         """Take an event in; what it says in one line, if it is worth one."""
@@ -77,7 +78,7 @@ class OptimizeProgress(RunProgress):
     def _line(self, event: Event) -> str:
         if isinstance(event, RunStarted):
             self.earlier += max(0.0, self.last - self.begun) if self.last else 0.0
-            self.begun, self.stage = event.at or time.time(), SEARCHING
+            self.begun, self.stage = event.at or self._clock.now(), SEARCHING
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
             self.now = (
                 "the module runs; the compiler traces it and writes drafts" if self.drafted else f"the module runs; {self.then}"
@@ -150,7 +151,7 @@ class OptimizeProgress(RunProgress):
 
     @property
     def seconds(self) -> float:
-        return self.earlier + max(0.0, time.time() - self.begun)
+        return self.earlier + max(0.0, self._clock.now() - self.begun)
 
     def spending(self) -> list[tuple[str, str]]:
         """What is spent, and of how much."""

@@ -6,7 +6,6 @@ from here what was finished.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from bottega.core.closing import Closing
 from bottega.core.errors import UsageError
 from bottega.core.event import Event, from_json, to_json
 from bottega.core.shared_work import SharedWork
+from bottega.core.steady_clock import SteadyClock
 
 FILE = "events.jsonl"
 Kind = TypeVar("Kind", bound=Any)
@@ -30,7 +30,7 @@ class EpisodeJournal(Closing):
         self.folder, self.path = folder, folder / FILE
         self.listeners: list[Listener] = []
         self._done: dict[str, Event] = {}
-        self._shared = SharedWork()
+        self._shared, self._clock = SharedWork(), SteadyClock()
         self._log = AppendLog(self.path)
         try:
             self._log.cut_partial_line()
@@ -45,7 +45,7 @@ class EpisodeJournal(Closing):
 
     def write(self, event: Kind) -> Kind:
         """Keep an event, then tell the listeners."""
-        event = replace(event, at=time.time())
+        event = replace(event, at=self._clock.now())
         self._log.append(to_json(event))
         self.events.append(event)
         if event.key:

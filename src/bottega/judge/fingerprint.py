@@ -13,7 +13,7 @@ from typing import Any
 
 from bottega import __version__
 
-JUDGE_VERSION = "22"
+JUDGE_VERSION = "23"
 """Raised whenever the same candidate could get another verdict than before."""
 
 

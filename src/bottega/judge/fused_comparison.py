@@ -39,11 +39,15 @@ extern "C" __global__ void __launch_bounds__(256) compare_outputs(
 {
     double sums[3] = {0.0, 0.0, 0.0}, own_worst = 0.0, worst = -1.0, bad = 0.0;
     long long worst_at = count, first = count;
+    double largest = got_type == 1 ? 1.7976931348623157e308 : got_type == 2 ? 3.3895313892515355e38 : got_type == 3 ? 65504.0 : 3.4028234663852886e38;
     for (long long i = blockIdx.x * 256LL + threadIdx.x; i < count; i += gridDim.x * 256LL) {
         double g = load(got, got_type, i), r = load(reference, reference_type, i), t = load(truth, truth_type, i);
         bool agree = alike(g, t) || (finite(g) && finite(t));
-        /* Where fp64 stays finite and the data type overflows, the reference is the truth. */
-        if (!finite(r) && finite(t)) agree = agree || alike(g, r) || finite(g);
+        /* Where fp64 stays finite and the reference does not, the reference is right, and so is whoever comes near to the truth. */
+        if (!finite(r) && finite(t)) {
+            double nearest = fmin(fmax(t, -largest), largest);
+            agree = alike(g, r) || fabs(g - nearest) <= 0.1 * (fabs(nearest) + scale);
+        }
         if (!agree) { bad += 1.0; if (i < first) first = i; }
         if (!(finite(g) && finite(t) && finite(r))) g = r = t = 0.0;
         double error = fabs(g - t), own = fabs(r - t), allowed = (fabs(t) + scale) * limit + 1e-30;

@@ -28,7 +28,7 @@ from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Workers, lane_count, worker_count
 from bottega.judge.memory_admission import AdmittedTask, ShortOfMemory
 from bottega.judge.remote import RemoteJudge
-from bottega.judge.session import Session
+from bottega.judge.session import Session, TaskKilled, TaskLost
 from bottega.judge.session_pool import SessionPool
 from bottega.judge.settings import Settings
 from bottega.judge.slots import Slots
@@ -196,6 +196,9 @@ class Judge:
                     self._pool.give_back(session, more)
             if report is None:
                 continue
+            if not again and _died(report) and ended is not None and ended.reason == "lost":
+                again = True  # who supervises it was killed, by a system that is out of memory, say: no candidate's doing
+                continue
             if admitted is not None and self._pool.admission is not None and _short_of_memory(report, ended):
                 if not admitted.alone:
                     alone = True
@@ -215,9 +218,14 @@ class Judge:
     def _open(
         self, task: Task, settings: Settings, cancellation: Cancellation, fresh: bool = False, alone: bool = False
     ) -> Session:
-        """The task, opened. One that finds no memory beside others is opened once more, alone on the GPU."""
+        """The task, opened. One that finds no memory beside others is opened once more, alone on the GPU; one whose processes were killed is so,
+        too: a machine that is out of memory does that to any."""
         try:
-            return self._pool.checkout(task, settings, cancellation, fresh, alone)
+            try:
+                return self._pool.checkout(task, settings, cancellation, fresh, alone)
+            except (TaskKilled, TaskLost):
+                cancellation.check()  # who cancels kills them as well
+                return self._pool.checkout(task, settings, cancellation, True, alone)
         except ShortOfMemory as short:
             assert self._pool.admission is not None
             if short.admitted.alone:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -39,6 +40,14 @@ MOST_OF_A_FACT = 1e18
 """Bytes, and bytes a second."""
 TASK_SHARE_SECONDS = 240.0
 """What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
+
+
+class TaskKilled(TaskError):
+    """A process of the task ended by SIGKILL: by the task itself, or by whoever else may kill it."""
+
+
+class TaskLost(JudgeError):
+    """The supervisor of such a process is gone, which no task reaches."""
 
 
 class Session:
@@ -223,7 +232,9 @@ class Session:
     def _refused(self, text: str) -> TaskError:
         if self.admitted is not None and out_of_memory(text):
             return ShortOfMemory(f"{self.task.label}: {text}", self.admitted)
-        return TaskError(f"{self.task.label}: {text}")
+        ends = [ended for sandbox in self.sandboxes if (ended := sandbox.wait(0.1)) is not None and ended.reason != "memory"]
+        killed = any(ended.reason == "lost" or ended.signal == signal.SIGKILL for ended in ends)
+        return (TaskKilled if killed else TaskError)(f"{self.task.label}: {text}")
 
     def _spawn(self, entry: str, descriptors: list[int], *, trusted: bool = False) -> Sandbox:
         """A process that runs the task's code. Of what is kept between runs it sees its own task's folder, if any."""
@@ -259,7 +270,7 @@ class Session:
         except (ChannelClosed, ProtocolError):
             ended = self.sandboxes[0].wait(1.0) if self.sandboxes else None
             if ended is not None and ended.reason == "lost":  # whoever supervises it: no task reaches that
-                raise JudgeError(
+                raise TaskLost(
                     f"{self.task.label}: something from outside ended the process of the task, as a system does that is out of memory; judge again"
                 ) from None
             raise self._refused(_ending(ended)) from None
@@ -282,6 +293,7 @@ def _ending(ended: SandboxExit | None) -> str:
     if ended.reason == "memory":
         return "the task needs more memory than there is; use smaller shapes"
     if ended.signal:
-        return f"the task kills its process (signal {ended.signal})"
+        outside = ", unless the system did, as one does that is out of memory" if ended.signal == signal.SIGKILL else ""
+        return f"the task kills its process (signal {ended.signal}){outside}"
     last = [line for line in ended.output.splitlines() if line.strip()][-1:]
     return f"the task ends its process (exit code {ended.code})" + (f": {last[0].strip()[:300]}" if last else "")

@@ -1,5 +1,5 @@
-"""Integers that rounding may break either way: quantized values, indices of a maximum, comparisons. Where inputs that differ by as much as fp32
-rounds give the candidate's number too, it is right.
+"""What rounding may break either way: integers (quantized values, indices of a maximum, comparisons) and steps of numbers (`floor`, values that are
+quantized and scaled back). Where inputs that differ by as much as fp32 rounds give the candidate's number too, it is right.
 
 A count of such elements would not do: of a small output a single one is more than any share that a wrong kernel could be allowed.
 """
@@ -13,7 +13,7 @@ import torch
 
 from bottega.judge.inputs import InputSet
 from bottega.judge.oracle import Oracle
-from bottega.judge.output_comparison import as_signed
+from bottega.judge.output_comparison import OutputComparison, as_signed
 
 NUDGE = 2.0**-21
 """Four units in the last place of fp32, at most, relative to an input's size."""
@@ -41,6 +41,46 @@ def are_ties(
                 return False  # how many there are depends on the values
             unlike[rows] &= as_signed(got[rows]) != as_signed(piece.outputs[place].to(got.dtype))
     return not bool(unlike.any())
+
+
+def are_steps(
+    got: torch.Tensor,
+    want: torch.Tensor,
+    rest: OutputComparison,
+    place: int,
+    oracle: Oracle,
+    inputs: InputSet,
+    state: str,
+    outputs: list[torch.Tensor],
+) -> bool:
+    """Whether a floating output is right but for a few elements on the other side of a step. `rest` is to compare all others with the truth."""
+    if oracle.kind == "reference" or want.is_complex():
+        return False
+
+    def beyond(values: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        values, right = values.double(), right.double()
+        return ~((values - right).abs() <= rest.limit.element * (right.abs() + rest.scale)) & (values != right)
+
+    unlike = beyond(got, want)
+    if not 0 < int(unlike.sum()) <= FEWEST + unlike.numel() // ONE_IN:
+        return False
+    others, begun = torch.where(unlike, want, got), time.monotonic()
+    for nudge in range(1 + NUDGES):
+        tensors = [_nudged(each) for each in inputs.tensors] if nudge else inputs.tensors
+        for piece in oracle.truth(replace(inputs, tensors=tensors), state, outputs):
+            rows, truth = piece.rows if unlike.dim() else ..., piece.outputs[place]
+            if truth.shape != unlike[rows].shape:
+                return False
+            if not nudge:
+                rest.feed_all(others[rows], want[rows], truth)
+            unlike[rows] &= beyond(got[rows], truth)
+        if not nudge and rest.problem:
+            return False
+        if not bool(unlike.any()):
+            return True
+        if time.monotonic() - begun > LONGEST_SECONDS:
+            break
+    return False
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:

@@ -37,7 +37,7 @@ from bottega.judge.tensor_transport import (
     plain_values,
     same_shape,
 )
-from bottega.judge.ties import are_ties
+from bottega.judge.ties import are_steps, are_ties
 from bottega.judge.tolerance import tolerance
 from bottega.judge.typical_error import TypicalError
 from bottega.judge.worker_link import RunnerFailed
@@ -296,10 +296,15 @@ def no_more_wrong(
     usual: float = 0.0,
 ) -> bool:
     """Whether an output that is beyond its limits has hardly more wrong elements than the reference's. Asked only where the reference's own error
-    is beyond what its data type has, on these inputs or in its trial (`usual`). Of integers, whether they are ties."""
+    is beyond what its data type has, on these inputs or in its trial (`usual`). Of integers, and of a few numbers that are far off, whether they are
+    ties."""
     outputs, each = [each.want for each in held[: len(held) - len(options.mutates)]], held[place]
     if comparison.exact and place < len(outputs):
         return are_ties(each.got, each.want, place, oracle, inputs, options.state, outputs)
+    if comparison.problem == "values" and place < len(outputs):
+        rest = each.comparison(options.precision)
+        if are_steps(each.got, each.want, rest, place, oracle, inputs, options.state, outputs):
+            return True
     least = tolerance(comparison.dtype, options.precision)
     well_conditioned = max(usual, comparison.reference_error) <= least.overall
     if comparison.exact or oracle.kind == "reference" or place >= len(outputs) or well_conditioned:

@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -41,6 +42,10 @@ _WITHOUT_THREADS = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # whether there is a GPU is asked without its driver
 }
 """These libraries would start threads, or a GPU's driver, when they are imported."""
+
+
+class _Killed(SandboxError):
+    """The server ended by SIGKILL before it was of use."""
 
 
 class ForkServer:
@@ -95,12 +100,10 @@ class ForkServer:
             if self._closed:
                 raise SandboxError("the fork server is closed; make a new one")
             self._stop_process()
-            self._launch()
             try:
-                self._choose_mode()
-            except BaseException:
-                self._stop_process()
-                raise
+                self._begin()
+            except _Killed:  # by a system that is out of memory, say
+                self._begin()
 
     def spawn(
         self,
@@ -198,6 +201,25 @@ class ForkServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _begin(self) -> None:
+        try:
+            self._launch()
+            self._choose_mode()
+        except SandboxError as error:
+            killed = self._was_killed()
+            self._stop_process()
+            raise _Killed(f"the fork server was killed while it started: {error}") if killed else error from None
+        except BaseException:
+            self._stop_process()
+            raise
+
+    def _was_killed(self) -> bool:
+        """Whether the server ended by a signal that it cannot have sent itself."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(1.0) == -signal.SIGKILL
+        return False
+
     def _launch(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the server)
@@ -219,14 +241,11 @@ class ForkServer:
         poll.register(ours, select.POLLIN)
         hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
         if not hello:
-            said = self._last_output()
-            self._stop_process()
-            raise SandboxError(f"the fork server did not start: {said}")
+            raise SandboxError(f"the fork server did not start: {self._last_output()}")
         told = json.loads(hello)
         self._readable = readable_paths(told["path"], self._environment, self._extra_readonly)
         absent = [name for name in self._required if name in told["absent"]]
         if absent:
-            self._stop_process()
             raise SandboxError(f"the fork server cannot import {absent[0]} with {sys.executable}; install {absent[0]} there")
 
     def _choose_mode(self) -> None:

@@ -25,7 +25,7 @@ def record_json(dispatcher: Dispatcher, record: Record) -> dict[str, Any]:
     if record.device:
         told["device"] = record.device
     if record.started is not None:
-        told["seconds"] = round((record.ended or time.time()) - record.started, 3)
+        told["seconds"] = round(max(0.0, (record.ended or time.time()) - record.started), 3)
     if record.task_id:
         told["task_id"] = record.task_id
     if record.result is not None:

@@ -314,11 +314,14 @@ class Dispatcher:
 
     async def _finished(self, *ending: Any) -> bool:
         """A verdict cost seconds of a device: where it cannot be written (a full disk), that is tried again until it can."""
+        told = ""
         while True:
             try:
                 return await self._stored(self.store.finish, *ending)
             except sqlite3.OperationalError as error:
-                LOG.error("a result cannot be kept, and is tried again: %s", error)
+                if str(error) != told:  # once, not in every attempt
+                    told = str(error)
+                    LOG.error("a result cannot be kept, and is tried again until it can: %s", told)
                 await asyncio.sleep(STORE_SECONDS)
 
     async def _limit(self, one: _Running, seconds: float) -> None:

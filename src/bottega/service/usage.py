@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bottega.core.errors import UsageError
+from bottega.core.steady_clock import SteadyClock
 from bottega.service.limits import TokenLimits
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class SecondsUsed:
     """Every method may be called from any thread."""
 
     def __init__(self, path: Path) -> None:
+        self._clock = SteadyClock()
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._open = True
         self._running: set[_Run] = set()
@@ -54,8 +56,8 @@ class SecondsUsed:
             path.chmod(0o600)
             self._db.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_SCHEMA}")
             sql = "SELECT token, ended, seconds FROM judged WHERE ended > ? ORDER BY ended"
-            for token, ended, seconds in self._db.execute(sql, (time.time() - HOUR,)):
-                self._add(token, ended, seconds)
+            for token, ended, seconds in self._db.execute(sql, (self._clock.now() - HOUR,)):
+                self._add(token, min(ended, self._clock.now()), seconds)  # the clock may have been set back
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"{path}: what tokens have used cannot be kept there: {error}; give another --folder") from None
         self._writer = threading.Thread(target=self._write_now_and_then, name="usage", daemon=True)
@@ -72,13 +74,13 @@ class SecondsUsed:
         finally:
             with self._lock:
                 self._running.discard(run)
-                self._add(token, time.time(), run.seconds)
+                self._add(token, self._clock.now(), run.seconds)
                 self._write({run})
 
     def seconds(self, token: str) -> float:
         """That were judged for it in the last hour, what runs now included."""
         with self._lock:
-            ended, begin = self._ended[token], time.time() - HOUR
+            ended, begin = self._ended[token], self._clock.now() - HOUR
             while ended and ended[0][0] < begin:
                 self._sums[token] -= ended.popleft()[1]
             return self._sums[token] + sum(run.seconds for run in self._running if run.token == token)
@@ -109,7 +111,7 @@ class SecondsUsed:
 
     def _write(self, runs: set[_Run]) -> None:
         """With the lock held. What a full disk does not take is still counted in memory."""
-        now = time.time()
+        now = self._clock.now()
         rows = [(run.key, run.token, now, run.seconds) for run in runs]
         try:
             if rows and self._open:

@@ -179,7 +179,8 @@ def again_in_words(verdict: Verdict, baseline: str) -> str:
 
 def missed(settled: FinalChoice, settings: EpisodeSettings, attempts: Sequence[RunAttempt] = ()) -> str:
     """What was asked for and not found, in a sentence that says against what."""
-    if attempts and all(attempt.node.verdict is None for attempt in attempts):
+    kernels = [attempt.node for attempt in attempts if attempt.node.turn.source.strip()]
+    if kernels and all(node.verdict is None for node in kernels):
         return "No kernel was judged before the search ended: nothing is known of them. Give it more minutes."
     asked = f"No kernel surely beats {settings.baseline}{', the module as it is' if settings.baseline == 'eager' else ''}"
     if settled.beats_eager is not None:

@@ -53,9 +53,9 @@ def {load}(original, *, init=None, ignore=(), warn=False):
     """
     return {wrapper}(original, init=init, ignore=ignore, warn=warn)
 '''
-PARTS = ("attributes", "state", "calls", "unchanged", "module")
+PARTS = ("code", "attributes", "state", "calls", "modes", "unchanged", "module")
 """Files of `drop_in/`, each before those that use it."""
-RECORDED_PARTS = ("attributes", "state", "recorded")
+RECORDED_PARTS = ("code", "attributes", "state", "modes", "recorded")
 OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 
@@ -64,6 +64,10 @@ class Delivered:
     text: str
     load: str
     """The name of the function that makes the module: `load`, unless the kernel has one of that name."""
+
+
+LAUNCHES_ITSELF = ("cpp_extension", "load_inline", "cuda.core", "RawKernel", "ctypes")
+"""What can launch a kernel elsewhere than on torch's current stream, as Triton and our runtime do."""
 
 
 def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delivered:
@@ -75,10 +79,16 @@ def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delive
     load, wrapper, drop_in = (_free(name, taken) for name in ("load", "Optimized", "_bottega_drop_in"))
     needs = language_named(candidate.language).needs
     header = HEADER.format(label=one_line(label, 80), needs=f" and {needs}" if needs else "", module="optimized", load=load)
-    tail = TAIL.format(drop_in=drop_in, text=drop_in_text(), wrapper=wrapper, load=load, facts=_literal(facts))
+    tail = TAIL.format(
+        drop_in=drop_in, text=drop_in_text(), wrapper=wrapper, load=load, facts=_literal(_with_stream(facts, candidate))
+    )
     text = header + kernel.removeprefix("\ufeff").rstrip("\n") + "\n" + tail
     ast.parse(text)
     return Delivered(text, load)
+
+
+def _with_stream(facts: dict[str, Any], candidate: Candidate) -> dict[str, Any]:
+    return {**facts, "own_stream": any(name in candidate.source for name in LAUNCHES_ITSELF)}
 
 
 def drop_in_text(parts: Sequence[str] = PARTS) -> str:
@@ -104,6 +114,7 @@ def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, An
             "mutates": bool(found["mutates"]),
             "changes": tuple(str(name) for name in found["changes"]),
             "gaps": bool(found["gaps"]),
+            "ties": tuple(tuple(str(name) for name in names) for names in found["ties"]),
             "built": {
                 str(path): (str(kind), {str(name): str(text) for name, text in plain.items()})
                 for path, (kind, plain) in found["built"].items()

@@ -22,6 +22,7 @@ from torch import nn
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.episodes.delivery.drop_in.attributes import attributes_of, names_used
 from bottega.episodes.delivery.drop_in.calls import side_by_side
+from bottega.episodes.delivery.drop_in.state import ties_of
 from bottega.judge.inputs import InputSource
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
@@ -70,6 +71,7 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
         "returns": returns,
         "init": _written_down(initial),
         "built": attributes_of(model),
+        "ties": ties_of(model),
         "class": type(model).__name__,
         "training": model.training if modes else None,
         "kernel_training": arguments["training"],

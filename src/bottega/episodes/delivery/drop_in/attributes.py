@@ -3,6 +3,8 @@
 A kernel was made for one such text. What a text cannot show (an object of whatever kind) is told by those of its attributes that the module uses.
 """
 
+import copy
+import ctypes
 import enum
 import functools
 import hashlib
@@ -14,13 +16,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from bottega.episodes.delivery.drop_in.code import PYTHON, code_told, function_of, is_aside, names_in, pieces
+
 LONGEST, SHOWN = 200, 60
 """Characters of a text; of a longer one some, and a hash."""
 LARGEST_TOLD = 1 << 22
 """Elements of a tensor whose values are told."""
 DEEPEST = 3
 MOST_COMPARED = 64
-"""Entries of a list or a dictionary that is compared in every call."""
+"""Entries of a list, a set or a dictionary that is compared in every call."""
+CODE = "its code"
+"""The name under which a part's code stands among its attributes: a version of Python, and a hash."""
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
 _names: "weakref.WeakKeyDictionary[type, frozenset[str]]" = weakref.WeakKeyDictionary()
 
@@ -41,11 +47,24 @@ def attributes_of(module: nn.Module) -> dict[str, Any]:
     """By part: its class, and its attributes and tables as text."""
     found = {}
     weights = {storage_of(each) for owner in module.modules() for each in (*owner._parameters.values(), *persistent(owner))}
+    codes: dict[type, list[Any]] = {}
     for path, part in module.named_modules(remove_duplicate=False):
         owner = original_of(part)
-        teller = Teller(names_used(type(owner)), weights)
+        kind = type(owner)
+        teller = Teller(names_used(kind), weights)
         texts = {name: teller.told(value) for name, value in (*attributes(owner), *tables(owner))}
-        found[path] = (type(owner).__name__, {name: text for name, text in texts.items() if text})
+        if kind not in codes:
+            reached = [] if is_aside(kind) else pieces(kind)
+            codes[kind] = [
+                (name, code_told(each) if (each := function_of(value)) else teller.told(value)) for _, name, value in reached
+            ]
+        held = [
+            (name, function_of(value.func if isinstance(value, functools.partial) else value))
+            for name, value in attributes(owner)
+        ]
+        told = [*codes[kind], *((name, code_told(each)) for name, each in held if each is not None and not is_aside(each))]
+        texts |= {CODE: f"{PYTHON} {hashlib.sha256(repr(told).encode()).hexdigest()[:16]}"} if told else {}
+        found[path] = (kind.__name__, {name: text for name, text in texts.items() if text})
     return found
 
 
@@ -91,19 +110,10 @@ def _names_used(kind: type) -> frozenset[str]:
     for base in kind.__mro__:
         if base not in (nn.Module, object):
             for name, held in vars(base).items():
-                function = getattr(held, "__func__", None) or getattr(held, "fget", None) or held
-                while hasattr(function, "__wrapped__"):
-                    function = function.__wrapped__
-                if name != "__init__" and isinstance(function, types.FunctionType):
-                    found.update(_names_in(function.__code__))
+                function = function_of(held)
+                if name != "__init__" and function is not None:
+                    found.update(names_in(function.__code__))
     return frozenset(found)
-
-
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
 
 
 class Teller:
@@ -143,12 +153,24 @@ class Teller:
             return (
                 f"{type(value).__name__}({', '.join(f'{key!r}: {self.told(each, depth + 1)}' for key, each in value.items())})"
             )
-        held = getattr(value, "__dict__", {})
-        shown = [name for name in sorted(held) if name in self.names and not name.startswith("_")]
-        return f"{type(value).__name__}({', '.join(f'{name}={self.told(held[name], depth + 1)}' for name in shown)})"
+        if hasattr(value, "__dict__") or hasattr(value, "__slots__"):
+            shown = [(name, self.told(held, depth + 1)) for name, held in held_by(value, self.names)]
+            return f"{type(value).__name__}({', '.join(f'{name}={text}' for name, text in shown)})"
+        if type(value).__name__ == "ndarray":
+            return _array_told(value)
+        text = repr(value)  # a range, a slice, bytes, a number of numpy's
+        return text if " at 0x" not in text else type(value).__name__
 
     def _all(self, values: Iterable[Any], depth: int) -> str:
         return ", ".join(self.told(each, depth + 1) for each in values)
+
+
+def held_by(value: Any, names: frozenset[str]) -> list[tuple[str, Any]]:
+    """Of an object what is public and used by name."""
+    slots = getattr(type(value), "__slots__", ())
+    found = {name: getattr(value, name) for name in (slots if isinstance(slots, tuple | list) else ()) if hasattr(value, name)}
+    found |= getattr(value, "__dict__", {})
+    return [(name, found[name]) for name in sorted(found) if name in names and not name.startswith("_")]
 
 
 def _content(cell: Any) -> Any:
@@ -158,12 +180,29 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _tensor_told(tensor: torch.Tensor) -> str:
-    """Data type, shape and a few sums: another machine may round a table's last bits otherwise."""
+def _array_told(array: Any) -> str:
+    try:
+        return f"array of {_tensor_told(torch.as_tensor(array))}"
+    except (TypeError, ValueError, RuntimeError):  # of objects, or in an order that torch does not have
+        return f"array of {array.dtype} {array.shape}"
+
+
+def content_told(tensor: torch.Tensor) -> str:
+    """Data type, shape and every bit."""
     text = f"{tensor.dtype} {tuple(tensor.shape)}"
     strided = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout is torch.strided and not tensor.is_quantized
     if not strided or tensor.is_meta or not 0 < tensor.numel() <= LARGEST_TOLD:
         return text
+    held = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
+    return f"{text} {hashlib.sha256(ctypes.string_at(held.data_ptr(), held.nbytes)).hexdigest()[:16]}"
+
+
+def _tensor_told(tensor: torch.Tensor) -> str:
+    """Data type, shape and a few sums: another machine may round a table's last bits otherwise. Masks and indices by every bit."""
+    exact = content_told(tensor)
+    text = f"{tensor.dtype} {tuple(tensor.shape)}"
+    if exact == text or not (tensor.is_floating_point() or tensor.is_complex()):
+        return exact
     with torch.no_grad():
         values = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor.detach()
         values = values.to("cpu", torch.float64).flatten()
@@ -189,15 +228,20 @@ def is_watched(name: str, value: Any) -> bool:
 
 
 def as_it_is(value: Any) -> Any:
-    """What a later look is compared with: of a short list or dictionary of plain values a copy, as it may be changed in place."""
-    if isinstance(value, list) and len(value) <= MOST_COMPARED and is_plain(value):
-        return list(value)
-    if type(value) is dict and len(value) <= MOST_COMPARED and all(map(is_plain, value.values())):
-        return dict(value)
-    return value
+    """What a later look is compared with: of a short list, set or dictionary of plain values a copy, as it may be changed in place."""
+    if type(value) not in (list, tuple, set, dict) or len(value) > MOST_COMPARED:
+        return value
+    return copy.deepcopy(value) if all(map(is_plain, value.values() if isinstance(value, dict) else value)) else value
 
 
 def is_same(now: Any, before: Any) -> bool:
+    """Equal and of one type: torch tells 1 from 1.0, and 0.0 from -0.0."""
+    if type(now) is not type(before):
+        return False
+    if isinstance(now, list | tuple) and len(now) == len(before):
+        return all(one is other or is_same(one, other) for one, other in zip(now, before))
+    if isinstance(now, float | complex):
+        return repr(now) == repr(before)
     try:
         return bool(now == before)
     except Exception:  # of arrays, say

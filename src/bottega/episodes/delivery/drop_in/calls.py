@@ -109,7 +109,8 @@ def form_mismatch(value: Any, form: Any, seen: list[torch.Tensor]) -> str:
         return next((reason for key, part in wanted if (reason := form_mismatch(value[key], part, seen))), "")
     if kind == "type":
         return "" if type(value).__name__ == wanted else f"a {type(value).__name__} where a {wanted} was"
-    return "" if type(value) is type(wanted) and value == wanted else f"{_shown(value)} where {wanted!r} was"
+    same = type(value) is type(wanted) and value == wanted and (value != 0 or repr(value) == repr(wanted))
+    return "" if same else f"{_shown(value)} where {wanted!r} was"
 
 
 def _shown(value: Any) -> str:

@@ -22,9 +22,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd import forward_ad
 
-from bottega.episodes.delivery.drop_in.attributes import is_same, original_of, standing_for
+from bottega.episodes.delivery.drop_in.attributes import CODE, is_same, original_of, standing_for, storage_of
 from bottega.episodes.delivery.drop_in.calls import (
     as_laid_out,
     classes_of,
@@ -39,8 +38,10 @@ from bottega.episodes.delivery.drop_in.calls import (
     specs_of,
     without_place,
 )
+from bottega.episodes.delivery.drop_in.modes import told_to_torch
 from bottega.episodes.delivery.drop_in.state import (
     align,
+    contents_of,
     difference,
     hook_count,
     hooks_of,
@@ -52,9 +53,10 @@ from bottega.episodes.delivery.drop_in.state import (
     tensors,
     unlike,
     unshared,
+    untied,
     watched,
 )
-from bottega.episodes.delivery.drop_in.unchanged import modes_of_torch, transform_level, unchanged_check
+from bottega.episodes.delivery.drop_in.unchanged import unchanged_check
 
 MOST_REASONS = 32
 NOTHING_BOUND: dict[str, Any] = {
@@ -74,8 +76,8 @@ class DropIn(nn.Module):
 
     def __init__(self, original: Any, init: Any = None, ignore: Any = (), warn: bool = False) -> None:
         super().__init__()
-        if isinstance(original, types.FunctionType):  # it was judged as a module that calls it
-            original = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})()
+        if isinstance(original, types.FunctionType):  # it was judged as a module that calls it, which is other code
+            original, ignore = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})(), (*ignore, CODE)
         if not isinstance(original, nn.Module):
             raise TypeError(f"an instance of the original module is wanted, not {type(original).__name__}")
         own = original_of(original)
@@ -84,7 +86,7 @@ class DropIn(nn.Module):
             raise ValueError(
                 "give init=[…], the arguments that the original was built with: they could not be written down here"
             )
-        differing = difference(original, self.FACTS["built"], ignore)
+        differing = difference(original, self.FACTS["built"], ignore) or untied(places(original), self.FACTS["ties"])
         if differing:
             raise ValueError(
                 f"this kernel was made for another {self.FACTS['class']}: {differing}. "
@@ -94,7 +96,9 @@ class DropIn(nn.Module):
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[name] = original.__dict__[name]
         # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
-        self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
+        self.__dict__.update(
+            original=original, _kernel=None, _refusal="", _device=None, _inference=None, _stream=None, **NOTHING_BOUND
+        )
         self.__dict__["_behind"] = standing_for(original)
         self.__dict__["_turn"] = threading.Lock()  # kernels were judged one call at a time, and may have a buffer for all
         self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
@@ -107,7 +111,7 @@ class DropIn(nn.Module):
         self._gaps = self.FACTS["gaps"]
         first = self.returns[0]
         self._stride = first[1][2] if first and first[0] == "tensor" else None
-        self._ignored, self._hooks = tuple(ignore), hooks_of(original)
+        self._ignored, self._hooks, self._contents = tuple(ignore), hooks_of(original), contents_of(original, ignore)
         self.number = numbered(self)
         self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
 
@@ -118,8 +122,10 @@ class DropIn(nn.Module):
         unchanged = own["_unchanged"]
         if unchanged is not None and not options and len(arguments) == own["_most"] and own["_turn"].acquire(False):
             try:
-                if unchanged(arguments):
+                if unchanged(arguments) and torch.is_inference_mode_enabled() is own["_inference"]:
                     own["calls"] += 1
+                    if own["_device"].type == "cuda":
+                        self._follow(own["_device"])
                     result = own["_function"](*arguments)
                     as_is = result.__class__ is torch.Tensor and result.stride() == own["_stride"]
                     return result if as_is else self._laid_out(result)
@@ -153,6 +159,10 @@ class DropIn(nn.Module):
         """The kernel's."""
         own = self.__dict__
         own["calls"] += 1
+        if own["_device"].type == "cuda":
+            self._follow(own["_device"])
+        if own["_inference"] is None:
+            own["_inference"] = torch.is_inference_mode_enabled()
         if own["_keywords"]:
             most = own["_most"]
             outputs = own["_function"](*placed[:most], **dict(zip(self.FACTS["keywords"], placed[most:])))
@@ -165,6 +175,14 @@ class DropIn(nn.Module):
     def _laid_out(self, outputs: Any) -> Any:
         form = self.returns[self._matched]
         return as_laid_out(outputs, form, self.specs[self._matched], self.classes) if form else outputs
+
+    def _follow(self, device: torch.device) -> None:
+        """Calls on several streams come one after the other, as threads' do: they may share a buffer of the kernel's."""
+        now = torch.cuda.current_stream(device)
+        if now != self._stream and not torch.cuda.is_current_stream_capturing():
+            if self._stream is not None:
+                now.wait_stream(self._stream)
+            self.__dict__["_stream"] = now
 
     def _traced(self, arguments: Any, options: Any) -> Any:
         """A compiler sees one operator in place of the module, which does at run time what a call outside of compiled code does. An exported
@@ -206,8 +224,9 @@ class DropIn(nn.Module):
     def _reason(self, arguments: Any) -> str:
         """Why the original must run; nothing when the kernel may."""
         own, facts = self.__dict__, self.FACTS
-        if transform_level() is not None or modes_of_torch() or forward_ad._current_level >= 0:
-            return "a transform or mode of torch's is on"
+        told = told_to_torch(facts["device"])
+        if told:
+            return told
         if facts["training"] is not None and self.training is not facts["training"]:
             return f"the module is in {'training' if self.training else 'evaluation'} mode"
         seen: list[torch.Tensor] = []
@@ -228,10 +247,14 @@ class DropIn(nn.Module):
             return "tensors on several devices"
         if kind == "cuda" and device.index != torch.cuda.current_device():
             return "another device is the current one"
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*seen, *self.parameters())):
+        if kind == "cuda" and facts["own_stream"] and torch.cuda.current_stream() != torch.cuda.default_stream():
+            return "another stream is the current one"
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*seen, *self.parameters(), *self._others())):
             return "gradients are wanted; call it under torch.no_grad()"
-        if facts["mutates"] and len({tensor.untyped_storage().data_ptr() for tensor in seen}) < len(seen):
-            return "inputs that share memory"
+        if facts["mutates"] or facts["changes"]:
+            owned = [storage_of(place.tensor) for place in self._bound]
+            if len({tensor.untyped_storage().data_ptr() for tensor in seen}.difference(owned)) < len(seen):
+                return "inputs that share memory"
         autocast = str(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else None
         if autocast != facts["autocast"]:
             return f"autocast is {'on' if autocast else 'off'}"
@@ -240,8 +263,9 @@ class DropIn(nn.Module):
         for each in own["_behind"]:
             if each._forward_hooks or each._forward_pre_hooks:
                 return "the original has hooks"
-        if own["_kernel"] is None or own["_device"] != device:
-            self._build(device)
+        later = own["_inference"] and not torch.is_inference_mode_enabled()
+        if own["_kernel"] is None or own["_device"] != device or later:
+            self._build(device)  # what it made in its first call, in inference mode, cannot be written elsewhere
         else:
             reason = self._changed(own, device)
             if reason:
@@ -253,7 +277,9 @@ class DropIn(nn.Module):
 
     def _changed(self, own: dict[str, Any], device: torch.device) -> str:
         """What is no longer as it was; where that is only the weights, the kernel is built anew."""
-        for held, count in own["_parts"]:
+        for part, kind, held, count in own["_parts"]:
+            if type(part) is not kind:
+                return "a part of it was given another class"
             if len(held["_forward_hooks"]) + len(held["_forward_pre_hooks"]) != count:
                 return "a part of it has hooks"
         for held, size in own["_sizes"]:
@@ -299,20 +325,21 @@ class DropIn(nn.Module):
             share(kernel, own, wanted)
         bound = [*wanted.values(), *unshared(self.original, self._ignored)]
         buffers = [place for place in wanted.values() if not isinstance(place.known, nn.Parameter)]
-        refusal = refusal or self._otherwise()
+        refusal = refusal or self._otherwise() or untied(wanted, self.FACTS["ties"])
         self.__dict__.update(
             _kernel=kernel,
-            _function=function_of(kernel),
+            _function=called_of(kernel),
             _bound=bound,
             _buffers_bound=buffers,
             _refusal=refusal,
             _device=device,
+            _inference=None,
         )
         named = [(path, each) for path, part in self.original.named_modules() if path for each in standing_for(part)]
         mode, modes = self.FACTS["training"], self.FACTS["modes"]
         self.__dict__.update(
             _unchanged=None,
-            _parts=[(part.__dict__, hook_count(part)) for _, part in named],
+            _parts=[(part, type(part), part.__dict__, hook_count(part)) for _, part in named],
             _modes=[] if mode is None else [(part, modes.get(path, mode)) for path, part in named],
             _watched=watched(self.original, self._ignored),
             _sizes=sizes(self.original),
@@ -321,18 +348,25 @@ class DropIn(nn.Module):
             self.__dict__["_unchanged"] = self._unchanged_check(device)
 
     def _unchanged_check(self, device: torch.device) -> Any:
-        if self.FACTS["mutates"] or self.FACTS["autocast"] is not None:
+        facts = self.FACTS
+        if facts["mutates"] or facts["autocast"] is not None or (device.type == "cuda" and facts["own_stream"]):
             return None
-        hooks = [*self._parts, *((each.__dict__, 0) for each in self._behind)]
+        hooks = [*self._parts, *((each, type(each), each.__dict__, 0) for each in self._behind)]
         modes = [(original_of(part).__dict__, mode) for part, mode in self._modes]
         if self.FACTS["training"] is not None:
             modes.append((original_of(self).__dict__, self.FACTS["training"]))
         return unchanged_check(self.forms[0], device, self._bound, self._watched, self._sizes, hooks, modes)
 
+    def _others(self) -> Any:
+        """Tensors that it has beside its parameters."""
+        return (place.tensor for place in self._bound if place.tensor is not None)
+
     def _otherwise(self) -> str:
         """What else than its weights is no longer as it was when the module was loaded."""
         if hooks_of(self.original) != self._hooks:
             return "a part of it has hooks"
+        if contents_of(self.original, self._ignored) != self._contents:
+            return "a table of it was changed after the module was loaded"
         return difference(self.original, self.FACTS["built"], self._ignored)
 
     @property
@@ -371,17 +405,21 @@ class DropIn(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
-        return {**self.__dict__, "_kernel": None, "_function": None, "_turn": None, **NOTHING_BOUND}
+        return {**self.__dict__, "_kernel": None, "_function": None, "_turn": None, "_stream": None, **NOTHING_BOUND}
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
         self.__dict__.update(number=numbered(self), _turn=threading.Lock())
 
+    def __prepare_scriptable__(self) -> Any:
+        """What TorchScript takes in its place."""
+        return self.original
+
     def extra_repr(self) -> str:
         return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"
 
 
-def function_of(kernel: nn.Module) -> Any:
+def called_of(kernel: nn.Module) -> Any:
     """What a call of it runs: its `forward`, where nothing is done around that."""
     plain = type(kernel).__call__ is nn.Module.__call__ and not hook_count(kernel) and kernel._compiled_call_impl is None
     return kernel.forward if plain else kernel

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from bottega.episodes.delivery.drop_in.attributes import is_same, standing_for
+from bottega.episodes.delivery.drop_in.modes import told_to_torch
 from bottega.episodes.delivery.drop_in.state import address_of, hook_count, places, sizes, unshared, watched
 
 MOST_KINDS = 8
@@ -122,12 +123,11 @@ class Recorded:
     def answer(self, arguments: Any, options: Any) -> Any:
         if torch.is_grad_enabled() or self.model.training:
             raise NotRecorded("gradients are wanted" if torch.is_grad_enabled() else "the model is in training mode")
-        if torch._C._len_torch_dispatch_stack() or torch._C._functorch.maybe_current_level() is not None:
-            raise NotRecorded("a transform or mode of torch's is on")
+        told = told_to_torch(self.graphs.kind)
+        if told:
+            raise NotRecorded(told)
         if self.graphs.is_busy():
             raise NotRecorded("a graph is being captured")
-        if nn.modules.module._has_any_global_hook():
-            raise NotRecorded("there are hooks for all modules")
         if self.changes > self.replays + MOST_CHANGES:
             raise NotRecorded("the model changes between its calls")
         given: list[torch.Tensor] = []
@@ -267,7 +267,6 @@ def modes_of(device: str) -> Any:
         str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else None,
         torch.get_default_dtype(),
         torch.get_float32_matmul_precision(),
-        torch.are_deterministic_algorithms_enabled(),
         torch.is_inference_mode_enabled(),
         torch._C._len_torch_function_stack() and str(torch.get_default_device()),
     )

@@ -1,20 +1,29 @@
 """The state that a kernel shares with its original, and what else of a module a kernel relies on."""
 
 import contextlib
+import ctypes
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
 from bottega.episodes.delivery.drop_in.attributes import (
+    CODE,
+    DEEPEST,
     as_it_is,
     attributes,
     attributes_of,
+    content_told,
+    held_by,
     is_watched,
+    names_used,
     original_of,
     standing_for,
     tables,
 )
+from bottega.episodes.delivery.drop_in.code import PYTHON, pieces
 
 ALIGNMENT = 64
 """Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
@@ -23,7 +32,7 @@ ALIGNMENT = 64
 class Place:
     """Where a module holds one tensor of its state, and what the tensor was like when last looked at."""
 
-    def __init__(self, owner: nn.Module, held: dict[str, Any], leaf: str) -> None:
+    def __init__(self, owner: nn.Module, held: Mapping[str, Any], leaf: str) -> None:
         self.owner, self.held, self.leaf = owner, held, leaf
         self.look()
 
@@ -35,15 +44,19 @@ class Place:
         self.known: Any = self.held[self.leaf]
         self.counted = not self.known.is_inference()
         self.version, self.address = self.known._version if self.counted else -1, address_of(self.known)
+        self.word = word_of(self.known, self.address)
+        self.content = self.word.value if self.word is not None else 0
 
     def changed(self) -> bool:
         now: Any = self.held.get(self.leaf)
         if now is not self.known or (self.counted and now._version != self.version):
             return True
         try:
-            return bool(now.data_ptr() != self.address)
+            if now.data_ptr() != self.address:
+                return True
         except RuntimeError:
             return self.address != 0
+        return self.word is not None and self.word.value != self.content
 
 
 def address_of(tensor: Any) -> int:
@@ -52,6 +65,13 @@ def address_of(tensor: Any) -> int:
         return int(tensor.data_ptr())
     except RuntimeError:
         return 0
+
+
+def word_of(tensor: Any, address: int) -> Any:
+    """The eight bytes in the middle of what lies on the host: a change through `.data` counts no version, and shows there."""
+    if not address or type(tensor) not in (torch.Tensor, nn.Parameter) or tensor.device.type != "cpu" or tensor.nbytes < 8:
+        return None
+    return ctypes.c_uint64.from_address(address + tensor.nbytes // 16 * 8) if tensor.is_contiguous() else None
 
 
 def places(module: nn.Module) -> dict[str, Place]:
@@ -83,15 +103,35 @@ def hook_count(module: nn.Module) -> int:
 def watched(module: nn.Module, ignore: Any) -> list[Any]:
     """Where a module's parts, the weights that it does not have and its attributes are kept, by name, and what is there now."""
     found: list[Any] = []
+    codes = {kind: pieces(kind) for kind in {type(original_of(part)) for part in module.modules()}}
     for part in module.modules():
         owner = original_of(part)
         found += [(owner._modules, name, inner) for name, inner in owner._modules.items()]
         found += [(held, name, None) for held in (owner._parameters, owner._buffers) for name in held if held[name] is None]
-        # As tools that wrap a module put one there.
+        # As tools that wrap a module put them there.
         found += [(each.__dict__, "forward", each.__dict__.get("forward")) for each in standing_for(part)]
+        own = {name for held, name, _ in codes[type(owner)] if name not in owner.__dict__ and hasattr(type(owner), name)}
+        found += [(owner.__dict__, name, None) for name in sorted(own - {"forward"})]
         values = [(name, as_it_is(value)) for name, value in attributes(owner) if name not in ignore]
         found += [(owner.__dict__, name, value) for name, value in values if is_watched(name, value)]
+        for name, value in values:
+            found += inside(value, names_used(type(owner)) if not name.startswith("_") else frozenset())
+    if CODE not in ignore:
+        reached = [piece for each in codes.values() for piece in each if not isinstance(piece[2], torch.Tensor)]
+        found += [piece for piece in reached if not isinstance(piece[0], dict)]  # of classes
+        found += {(id(piece[0]), piece[1]): piece for piece in reached if isinstance(piece[0], dict)}.values()
     return found
+
+
+def inside(value: Any, names: frozenset[str], depth: int = 0) -> Iterator[Any]:
+    """The same for what an object that is held, as a configuration is, holds itself."""
+    simple = (nn.Module, torch.Tensor, type, list, tuple, dict, set, types.FunctionType, types.MethodType, types.ModuleType)
+    if isinstance(value, simple) or not hasattr(value, "__dict__") or depth >= DEEPEST:
+        return
+    for name, held in held_by(value, names):
+        if name in value.__dict__ and is_watched(name, held):
+            yield value.__dict__, name, as_it_is(held)
+            yield from inside(held, names, depth + 1)
 
 
 def sizes(module: nn.Module) -> list[tuple[Any, int]]:
@@ -104,10 +144,34 @@ def unshared(module: nn.Module, ignore: Any) -> list[Place]:
     """Tensors that the kernel has of its own making: attributes, and buffers that are in no checkpoint."""
     found = []
     for owner in map(original_of, module.modules()):
-        kept = [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
+        kept: list[tuple[Mapping[str, Any], str]] = []
+        kept += [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
         kept += [(owner._buffers, name) for name, _ in tables(owner)]
+        kept += [(held, name) for held, name, value in pieces(type(owner)) if isinstance(value, torch.Tensor)]
         found += [Place(owner, held, name) for held, name in kept if name not in ignore]
     return found
+
+
+def contents_of(module: nn.Module, ignore: Any) -> list[str]:
+    """The same tensors bit by bit: in a large table a few elements that were changed since it was loaded show in no sum."""
+    return [content_told(place.tensor) for place in unshared(module, ignore)]
+
+
+def ties_of(module: nn.Module) -> list[list[str]]:
+    """The names that one tensor has, where it has several."""
+    found: dict[int, list[str]] = {}
+    for name, place in places(module).items():
+        found.setdefault(id(place.tensor), []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def untied(wanted: dict[str, Place], ties: Any) -> str:
+    """Two names that were one tensor's when the kernel was made, and are not now: it may read either."""
+    for first, *others in ties:
+        for other in others:
+            if first in wanted and other in wanted and wanted[first].tensor is not wanted[other].tensor:
+                return f"{first} and {other} are two, and were one tensor"
+    return ""
 
 
 def mismatch(own: dict[str, Place], wanted: dict[str, Place]) -> str:
@@ -189,8 +253,14 @@ def difference(original: nn.Module, built: dict[str, Any], ignore: Any) -> str:
         (was, wanted), (kind, own) = built[path], found[path]
         if kind != was:
             return f"{where} is a {kind}, and was a {was}"
+        if CODE not in ignore and _other_code(own.get(CODE, ""), wanted.get(CODE, "")):
+            return f"the code of {kind} has changed since (ignore=({CODE!r},) says that it does not matter)"
         for name in [*wanted, *own]:
-            if name not in ignore and own.get(name) != wanted.get(name):
+            if name not in (*ignore, CODE) and own.get(name) != wanted.get(name):
                 shown = f"{path}.{name}" if path else name
                 return f"{shown} is {own.get(name, 'missing')}, and was {wanted.get(name, 'missing')}"
     return ""
+
+
+def _other_code(now: str, before: str) -> bool:
+    return now != before and {now.partition(" ")[0], before.partition(" ")[0]} <= {PYTHON, ""}

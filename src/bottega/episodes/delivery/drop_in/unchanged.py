@@ -8,25 +8,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
+from bottega.episodes.delivery.drop_in.modes import told_to_torch
 from bottega.episodes.delivery.drop_in.state import ALIGNMENT, Place
 
 Check = Callable[[Sequence[Any]], bool]
-transform_level = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: None)
-modes_of_torch = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 def unchanged_check(
     form: Any, device: torch.device, bound: Sequence[Place], watched: Any, sizes: Any, hooks: Any, modes: Any
 ) -> Check | None:
-    """None for calls of another kind than tensors alone. `hooks`: dictionaries of modules, with the number of their hooks; `modes`: those of modules
+    """None for calls of another kind than tensors alone. `hooks`: modules, with class, dictionary and number of hooks; `modes`: those of modules
     that must be in training or in evaluation mode."""
     kind, content = form
     if kind != "tuple" or any(part[0] != "tensor" for part in content):
         return None
     tensors = tuple((dtype, shape, stride) for _, (dtype, shape, stride) in content)
-    weights = tuple((each.held, each.leaf, each.known, each.version, each.address) for each in bound)
+    weights = tuple((each.held, each.leaf, each.known, each.version, each.address, each.word, each.content) for each in bound)
     on_gpu, name = device.type == "cuda", device.type
     grad, autocast, default, current = (
         torch.is_grad_enabled,
@@ -37,7 +35,7 @@ def unchanged_check(
     plain, strided, single = torch.Tensor, torch.strided, torch.float32
 
     def unchanged(arguments: Sequence[Any]) -> bool:
-        if transform_level() is not None or modes_of_torch() or forward_ad._current_level >= 0:
+        if told_to_torch(name):
             return False
         if grad() or autocast(name) or default() is not single or (on_gpu and current() != device.index):
             return False
@@ -49,9 +47,11 @@ def unchanged_check(
                     return False
                 if value.is_neg() or value.is_conj():
                     return False
-            for held, leaf, known, version, address in weights:
+            for held, leaf, known, version, address, word, content in weights:
                 now = held.get(leaf)
                 if now is not known or (version >= 0 and now._version != version) or now.data_ptr() != address:
+                    return False
+                if word is not None and word.value != content:
                     return False
         except RuntimeError:  # a tensor that stands for something else
             return False
@@ -61,8 +61,8 @@ def unchanged_check(
         for held, size in sizes:
             if len(held) != size:
                 return False
-        for held, count in hooks:
-            if len(held["_forward_hooks"]) + len(held["_forward_pre_hooks"]) != count:
+        for part, kind, held, count in hooks:
+            if part.__class__ is not kind or len(held["_forward_hooks"]) + len(held["_forward_pre_hooks"]) != count:
                 return False
         return all(held["training"] is mode for held, mode in modes) if modes else True
 
