@@ -46,7 +46,7 @@ def join_command(
     tasks = load_tasks(without or [], size=size).tasks
     whole = joined(folders, tasks, dict(map(_counted, times or [])))
     card = write_joined(whole, folders, out, shlex.join(["bottega", *sys.argv[1:]]))
-    say(f"{card['examples']} examples of {len(folders)} folders: {card['splits']}, {card['tokens']['total']} tokens")
+    say(f"{card['examples']} examples of {len(folders)} folder{'s' * (len(folders) != 1)}: {card['splits']}, {card['tokens']['total']} tokens")
     for reason, number in card["left_out"].items():
         say(f"left out: {number} {reason}")
     say(f"wrote {out}")
