@@ -53,7 +53,9 @@ def with_whole_help(command: Any) -> Any:
 def _format_help(command: Any, format_help: Any, ctx: Any, formatter: Any) -> None:
     written = command.help
     paragraphs = cleandoc(written or "").split("\n\n")
-    command.help = "\n\n".join(f"```\n{dedent(each)}\n```" if each.startswith(("    ", "bottega ")) else each for each in paragraphs)
+    command.help = "\n\n".join(
+        f"```\n{dedent(each)}\n```" if each.startswith(("    ", "bottega ")) else each for each in paragraphs
+    )
     try:
         format_help(ctx, formatter)
     finally:
@@ -100,7 +102,8 @@ def export_command(
         Path | None, typer.Option("--output", "-o", help="Where to write it; standard output if left out.")
     ] = None,
     kernel_hub: Annotated[
-        Path | None, typer.Option(help="Write a folder in the layout of the Hugging Face Kernel Hub, of a finished `bottega optimize`.")
+        Path | None,
+        typer.Option(help="Write a folder in the layout of the Hugging Face Kernel Hub, of a finished `bottega optimize`."),
     ] = None,
     repo: Annotated[str, typer.Option(help="The name that it will have on the hub: OWNER/NAME.")] = "",
 ) -> None:

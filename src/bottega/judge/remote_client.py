@@ -87,7 +87,9 @@ class ServerClient:
                     self._answered = True
                     last_contact, pause = time.monotonic(), max(pause, after)
             if not self._answered and time.monotonic() - last_contact > min(FIRST_PATIENCE, self._patience):
-                raise JudgeError(f"{self.url}: nothing answers there ({one_line(trouble)}); is `bottega serve` up, and is that its address?")
+                raise JudgeError(
+                    f"{self.url}: nothing answers there ({one_line(trouble)}); is `bottega serve` up, and is that its address?"
+                )
             if time.monotonic() - last_contact > self._patience:
                 raise JudgeError(f"{self.url}: the server does not answer since {self._patience:g} s ({one_line(trouble)})")
             self._closed.wait(pause * random.uniform(0.5, 1.0))
