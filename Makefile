@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=  # where a machine sets it, every process that a test starts would compile its modules again
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test quick-tests test-all test-gpu test-browser test-cluster install lint docs release reproduce clean
+.PHONY: demo test quick-tests test-all test-gpu test-browser test-cluster install lint ruff types docs release reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -12,9 +12,9 @@ demo: install
 	@echo "The compiler writes kernels for examples/gated_norm.py, and the judge measures them; without --backbone none a model goes on from there:"
 	$(BIN)/bottega optimize examples/gated_norm.py --device $(DEVICE_HERE) --backbone none || [ $$? -eq 3 ]
 
-# Linter and type checker run beside the tests. Half of a test's time it waits for other processes: three workers keep two cores busy.
-test: install
-	@$(MAKE) --no-print-directory -j 2 lint quick-tests
+# The type checker runs beside the tests. Most of a test's time it waits for other processes: three workers keep two cores busy.
+test: ruff
+	@$(MAKE) --no-print-directory -j 2 types quick-tests || { echo "make test: the type checker or a test failed, see above"; exit 1; }
 
 quick-tests: install
 	$(BIN)/python -m pytest -m "not slow and not browser" -n 3 --dist worksteal
@@ -60,9 +60,13 @@ install: .venv/installed
 	-$(BIN)/python -m compileall -q -j 0 -x "$(SELDOM)" .venv/lib src >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@
 
-lint: install
+lint: ruff types
+
+ruff: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: install
 	$(BIN)/mypy --num-workers 2
 
 # The site, into site/: pages of the commands from their own help, then everything; a broken link is an error.

@@ -94,7 +94,7 @@ def test_an_unusable_task_exits_two_with_one_line_and_still_one_object(folder: P
 WRONG: list[tuple[list[str], str]] = [
     (["missing.py", "honest.py"], "missing.py: no such file"),
     (["task.py", "missing.py"], "missing.py: no such file"),
-    (["task.py", "."], "no such file"),
+    (["task.py", "."], "a folder; judge one file of it, or all of them: bottega bench TASKS --candidates ."),
     (["task.py", "binary.py"], "UTF-8"),
     (["binary.py", "honest.py"], "binary.py"),
     (["empty.py", "honest.py"], "empty"),
@@ -168,6 +168,13 @@ def test_help_works_everywhere(command: list[str]) -> None:
     told = in_this_process(*command, "--help")
     assert told.returncode == 0
     assert "Usage" in told.stdout
+
+
+@pytest.mark.parametrize("command", ["export", "data join", "bench"])
+def test_each_example_of_a_help_has_a_line_of_its_own(command: str) -> None:
+    shown = in_this_process(*command.split(), "--help").stdout
+    examples = [line.strip() for line in shown.splitlines() if line.strip().startswith("bottega ")]
+    assert len(examples) > 1 and all(line.count("bottega ") == 1 for line in examples), shown
 
 
 def test_version() -> None:

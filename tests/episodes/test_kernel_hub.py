@@ -62,7 +62,7 @@ def test_the_layout_and_the_card(tmp_path: Path) -> None:
     assert "def forward(self, x, scale):" in layers.read_text()
     with pytest.raises(UsageError, match="not empty"):
         write_kernel_hub(tmp_path / "run", out)
-    with pytest.raises(UsageError, match="no kernel was found"):
+    with pytest.raises(UsageError, match="found nothing that is surely faster"):
         write_kernel_hub(finished(tmp_path / "none", "none"), tmp_path / "other")
     with pytest.raises(UsageError, match=r"focal_loss is a function; share optimized\.py"):
         write_kernel_hub(finished(tmp_path / "function", function="focal_loss"), tmp_path / "other")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from errno import EACCES, EDQUOT, EFBIG, EISDIR, ENAMETOOLONG, ENOSPC, ENOTDIR, EPERM, EROFS
+from functools import partial
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
+from textwrap import dedent
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -40,6 +43,25 @@ LAZY = {
 LISTING = "bottega.listing"
 
 
+def with_whole_help(command: Any) -> Any:
+    """typer takes the indentation of some examples away, whose lines then run into each other: where help is shown they are fenced."""
+    for each in (command, *getattr(command, "commands", {}).values()):
+        each.format_help = partial(_format_help, each, each.format_help)
+    return command
+
+
+def _format_help(command: Any, format_help: Any, ctx: Any, formatter: Any) -> None:
+    written = command.help
+    paragraphs = cleandoc(written or "").split("\n\n")
+    command.help = "\n\n".join(
+        f"```\n{dedent(each)}\n```" if each.startswith(("    ", "bottega ")) else each for each in paragraphs
+    )
+    try:
+        format_help(ctx, formatter)
+    finally:
+        command.help = written
+
+
 class LazyCommands(TyperGroup):
     """These commands, each imported when it is called, and those that the application registers."""
 
@@ -48,14 +70,14 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in LAZY:
-            return super().get_command(ctx, cmd_name)
+            return with_whole_help(super().get_command(ctx, cmd_name))
         module, summary = LAZY[cmd_name]
         if ctx is not None and LISTING in ctx.meta:
             return TyperCommand(cmd_name, help=summary)
         module, _, name = module.partition(":")
         command = typer.main.get_command(getattr(import_module(f"bottega.app.{module}"), name or "app"))
         command.name = cmd_name
-        return command
+        return with_whole_help(command)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         ctx.meta[LISTING] = True
@@ -80,7 +102,8 @@ def export_command(
         Path | None, typer.Option("--output", "-o", help="Where to write it; standard output if left out.")
     ] = None,
     kernel_hub: Annotated[
-        Path | None, typer.Option(help="Write a folder in the layout of the Hugging Face Kernel Hub.")
+        Path | None,
+        typer.Option(help="Write a folder in the layout of the Hugging Face Kernel Hub, of a finished `bottega optimize`."),
     ] = None,
     repo: Annotated[str, typer.Option(help="The name that it will have on the hub: OWNER/NAME.")] = "",
 ) -> None:
@@ -99,7 +122,9 @@ def export_command(
         say(f"wrote {write_kernel_hub(candidate, kernel_hub, repo)}")
         return
     if candidate.is_dir():  # of a finished search
-        candidate = candidate / "optimized.py"
+        folder, candidate = candidate, candidate / "optimized.py"
+        if not candidate.is_file():
+            raise UsageError(f"{folder}: has no optimized.py: the search has not ended, or found nothing that is surely faster")
     if not candidate.is_file():
         raise UsageError(f"{candidate}: no such file")
     try:

@@ -46,6 +46,7 @@ CALLGRAPHS_EVERY_S = 10.0
 app = typer.Typer(
     help="Training data from judged kernels, for all three roles: write kernels, select skills, summarise.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
 )
 
@@ -145,6 +146,8 @@ def _taught_and_judged(
     settings, tasks = given.settings, given.words
     if not tasks:
         raise UsageError("name the tasks to teach: files, folders, a data set, builtin, or kernelbench:level1")
+    if settings.teacher == "llm" and not settings.backbone:
+        raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
     task_records, problems = load_task_records(tasks, settings.device, settings.level)
     for problem in problems:
         say(f"bottega: {problem}", err=True)
@@ -188,8 +191,9 @@ def show_command(
 
     bottega data show cold-start --kind repair
     """
-    shown = 0
+    shown, kinds = 0, set[str]()
     for row in read_rows(folder, split):
+        kinds.add(row["kind"])
         if kind and row["kind"] != kind:
             continue
         if shown == number:
@@ -207,7 +211,8 @@ def show_command(
             say(f"\n--- {message['role']} ---\n{message['content']}")
         say("")
     if not shown:
-        raise UsageError(f"{folder}: no example {f'of the kind {kind!r} ' if kind else ''}is there")
+        others = f" of the kind {kind!r}, only {', '.join(sorted(kinds))}" if kinds else ""
+        raise UsageError(f"{folder}: no example is there{others}")
 
 
 @app.command("stats")

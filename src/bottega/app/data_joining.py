@@ -32,7 +32,6 @@ def join_command(
         list[str] | None,
         typer.Option(metavar="WHAT=N", help="Rows of a role or kind so often, such as select=4; may be repeated."),
     ] = None,
-    size: Annotated[str, typer.Option(help="Of built-in tasks in --without: cpu or gpu.")] = "gpu",
 ) -> None:
     """Join data folders: every row once, and nothing to train on that one of them holds out.
 
@@ -43,10 +42,13 @@ def join_command(
     """
     if out.resolve() in [folder.resolve() for folder in folders]:
         raise UsageError(f"{out}: is one of the folders; give another --out")
-    tasks = load_tasks(without or [], size=size).tasks
-    whole = joined(folders, tasks, dict(map(_counted, times or [])))
+    away = load_tasks(without or [])  # built-in ones at their small size: the calls are those of the large
+    for problem in away.problems:
+        say(f"bottega: not kept away from: {problem.message}", err=True)
+    whole = joined(folders, away.tasks, dict(map(_counted, times or [])))
     card = write_joined(whole, folders, out, shlex.join(["bottega", *sys.argv[1:]]))
-    say(f"{card['examples']} examples of {len(folders)} folders: {card['splits']}, {card['tokens']['total']} tokens")
+    told = f"{len(folders)} folder{'s' * (len(folders) != 1)}"
+    say(f"{card['examples']} examples of {told}: {card['splits']}, {card['tokens']['total']} tokens")
     for reason, number in card["left_out"].items():
         say(f"left out: {number} {reason}")
     say(f"wrote {out}")

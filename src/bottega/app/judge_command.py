@@ -163,6 +163,8 @@ def demo_command() -> None:
 
 
 def read_candidate(path: Path) -> Candidate:
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder; judge one file of it, or all of them: bottega bench TASKS --candidates {path}")
     if not path.is_file():
         raise UsageError(f"{path}: no such file; give a Python file that defines ModelNew")
     try:

@@ -14,6 +14,7 @@ from bottega.core.errors import UsageError
 app = typer.Typer(
     help="Trained models as small files: the weight delta to the embedded model, which everybody has already.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
 )
 

@@ -23,6 +23,7 @@ app = typer.Typer(
     help="The skill library: cards that each teach one optimisation, with the evidence for them. Without --library it is the one that "
     "BOTTEGA_LIBRARY names, or your own in ~/.local/share/bottega/skills, made on first use with the starter set.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
 )
 

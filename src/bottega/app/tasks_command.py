@@ -17,7 +17,10 @@ from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
 
 app = typer.Typer(
-    help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True, add_completion=False
+    help="Where tasks come from, and whether they can be judged fairly.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    add_completion=False,
 )
 
 configured(app, TasksSynthSettings, "")(synth_command)

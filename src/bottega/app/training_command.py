@@ -119,7 +119,7 @@ def train_command(
     """Train one model in three roles by reinforcement learning: select skills, write kernels, summarise what worked.
 
         bottega train --preset laptop --out run
-        bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'
+        bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks=my-tasks
         bottega report run
 
     A step draws `rollout.tasks` tasks; for each `rollout.schemes` selections of skills beside the empty one, `rollout.samples` rollouts of each,
@@ -127,7 +127,7 @@ def train_command(
     gate has measured enters the run's own library together with the weights that earned it.
 
     Ablations are settings: `ablations.skills=false`, `ablations.selector=bm25`, `ablations.frozen_library=true`,
-    `ablations.roles='["write"]'`, `reward.name=kevin`, `advantage.name=grpo`. A key that does not exist is an error that names the nearest one.
+    `ablations.roles=write`, `reward.name=kevin`, `advantage.name=grpo`. A key that does not exist is an error that names the nearest one.
 
     Ctrl-C ends the run after the current step with a checkpoint, and so do SIGTERM and, with `log.stop_on_alarm=true`, an alarm for collapse.
     `--resume` goes on; also after a kill, and then nothing is sampled or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,

@@ -24,12 +24,12 @@ MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
 """What a judge is told for each mode."""
 
 
-def _split(value: Any) -> Any:
+def by_comma(value: Any) -> Any:
     """`1,2` on a command line is a list, and so is a single value; a flag that is given often is a list of such."""
     if isinstance(value, str):
         return [word.strip() for word in value.split(",") if word.strip()]
     if isinstance(value, list | tuple):
-        return [part for each in value for part in (_split(each) if isinstance(each, str) else [each])]
+        return [part for each in value for part in (by_comma(each) if isinstance(each, str) else [each])]
     return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -37,10 +37,10 @@ def _counted(value: Any) -> Any:
     """`3` is 0, 1, 2; `4,7` is 4 and 7."""
     if isinstance(value, str) and "," not in value and value.strip().isdecimal():
         value = int(value)
-    return range(value) if isinstance(value, int) and not isinstance(value, bool) else list(dict.fromkeys(_split(value)))
+    return range(value) if isinstance(value, int) and not isinstance(value, bool) else list(dict.fromkeys(by_comma(value)))
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Numbers = Annotated[tuple[int, ...], BeforeValidator(_split)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]
+Words = Annotated[tuple[str, ...], BeforeValidator(by_comma)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(by_comma)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(by_comma)]
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_counted), Field(min_length=1)]

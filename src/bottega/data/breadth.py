@@ -14,7 +14,7 @@ AXES: dict[str, Callable[[Example], Iterable[str]]] = {
     "role": lambda example: [example.role],
     "kind": lambda example: [example.kind],
     "language": lambda example: [example.language],
-    "level": lambda example: [str(example.level)],
+    "level": lambda example: [str(example.level or "none")],
     "family": lambda example: [example.family],
     "outcome": lambda example: [turning(example)],
     "operators": lambda example: [" ".join(example.ops)],

@@ -42,7 +42,10 @@ def card_of(
 def counts_of_rows(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str], counted_by: str) -> dict[str, Any]:
     """What a card says of the rows themselves. `outcomes` has the outcome to count each row under."""
     tokens = [int(row["tokens"]) for row in rows]
-    values = {axis: outcomes if axis == "outcome" else [str(row[axis]) for row in rows] for axis in COUNTED}
+    values = {
+        axis: outcomes if axis == "outcome" else ["none" if row[axis] is None else str(row[axis]) for row in rows]
+        for axis in COUNTED
+    }
     return {
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "examples": len(rows),

@@ -1,7 +1,7 @@
 """HTTP to a judge's server with the standard library alone, so that a laptop needs nothing installed for it.
 
 Every request is idempotent there: the same content has the same id. So whatever was lost on the way is simply sent again, with pauses that
-grow, until the server has been silent for `patience` seconds.
+grow, until the server has been silent for `patience` seconds. One that has not answered at all yet may have a wrong address.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bottega.core.foreign_text import one_line
 
 TOKEN, TOKEN_FILE = "BOTTEGA_TOKEN", "BOTTEGA_TOKEN_FILE"
 PATIENCE = 600.0
+FIRST_PATIENCE = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 CONNECT_SECONDS = 20.0
 LARGEST_ANSWER = 64 << 20
@@ -62,6 +63,7 @@ class ServerClient:
         self._host, self._port, self._path = split.hostname, port, split.path.rstrip("/")
         self._token, self._patience = token, patience
         self._closed = threading.Event()
+        self._answered = False
 
     def close(self) -> None:
         self._closed.set()
@@ -78,10 +80,16 @@ class ServerClient:
                 trouble = f"{type(error).__name__}: {error}"
             else:
                 if status not in AGAIN:
+                    self._answered = True
                     return self._answer(status, text)
                 trouble = f"it answers {status}: {_reason(text)}"
                 if status in (429, 503):  # busy, not silent
+                    self._answered = True
                     last_contact, pause = time.monotonic(), max(pause, after)
+            if not self._answered and time.monotonic() - last_contact > min(FIRST_PATIENCE, self._patience):
+                raise JudgeError(
+                    f"{self.url}: nothing answers there ({one_line(trouble)}); is `bottega serve` up, and is that its address?"
+                )
             if time.monotonic() - last_contact > self._patience:
                 raise JudgeError(f"{self.url}: the server does not answer since {self._patience:g} s ({one_line(trouble)})")
             self._closed.wait(pause * random.uniform(0.5, 1.0))

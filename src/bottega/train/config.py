@@ -53,7 +53,7 @@ def read_config(stage: Stage, preset: str | None = None, file: Path | None = Non
             refuse_unknown(Config, table, layer.source)  # of the other stage too: a mistake there is one
         own.append(SettingsLayer(layer.source, tables.get(stage, {})))
         layers += [SettingsLayer(layer.source, shared), own[-1]]
-    own.append(SettingsLayer("overrides", overrides_of(Config, overrides)))
+    own.append(SettingsLayer("command line", overrides_of(Config, overrides)))
     config = read_settings(Config, [*layers, own[-1]])
     for layer in own:
         refuse_without_effect(stage, layer.values, layer.source)

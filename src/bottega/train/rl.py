@@ -382,8 +382,9 @@ class RlRun:
         return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
 
     def begun(self, step: int) -> TrainingStarted:
-        tasks, unfit = len(self.inputs.tasks), len(self.inputs.problems)
-        told = f"{tasks} task{'s' * (tasks != 1)}{f' ({unfit} more cannot be used)' if unfit else ''}"
+        tasks, unfit = len(self.inputs.tasks), self.inputs.problems
+        why = f" ({len(unfit)} more cannot be used: {'; '.join(unfit[:3])}{'; …' * (len(unfit) > 3)})" if unfit else ""
+        told = f"{tasks} task{'s' * (tasks != 1)}{why}"
         cards = len(self.library) if self.library is not None else 0
         what = f"{told}, decoder: {self.backbone.engine}; {cards} cards"
         past = tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bottega.core.setting_kinds import Count, Positive, Share, Style, Workers
+from bottega.core.setting_kinds import Count, Positive, Share, Style, Words, Workers, by_comma
 from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
@@ -19,6 +19,7 @@ from bottega.train.rewards import REWARDS, takes_cap
 
 LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
+Roles = Annotated[tuple[RoleName, ...], BeforeValidator(by_comma)]
 LEAST_HIGH_WHEN_STALE = 1.05
 
 
@@ -42,7 +43,7 @@ class ModelSettings(Section):
     """An adapter instead of all weights."""
     adapter: str | None = None
     """A folder with an adapter to go on with."""
-    freeze: tuple[str, ...] = ()
+    freeze: Words = ()
     """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
     thinking: bool | None = None
     """Thinking on or off, by the chat template's `enable_thinking`; if left out the template decides."""
@@ -80,11 +81,11 @@ class DataSettings(Section):
     """End after so many, whatever the epochs say; the length of an RL run."""
     held_out: Share = 0.02
     """Share of the rows of SFT that is kept for evaluation, where they do not say themselves."""
-    roles: tuple[RoleName, ...] | None = None
+    roles: Roles | None = None
     """Learn these roles' rows only, in SFT; in RL `ablations.roles`."""
-    tasks: tuple[str, ...] = ("builtin",)
+    tasks: Words = ("builtin",)
     """Where RL takes its tasks from."""
-    validation: tuple[str, ...] = ()
+    validation: Words = ()
     """Tasks that RL is validated on every `log.eval_every` steps, and never trained on: answered without chance, one rollout each."""
     seed: int = 0
     """Of the order of rows and tasks, and of sampling."""
@@ -123,7 +124,7 @@ class RolloutSettings(Section):
     """Tokens of one answer."""
     engine: Literal["own", "vllm", "server"] = "own"
     """Who draws answers: our own engine, vLLM in this process, or `servers`."""
-    servers: tuple[str, ...] = ()
+    servers: Words = ()
     """Addresses of servers that draw, `http://HOST:8000`; one that is lost is left out until it is back."""
     sync: Literal["adapter", "disk", "ipc", "nccl"] | None = None
     """How servers get weights; if left out `adapter` under LoRA, else `nccl`."""
@@ -301,7 +302,7 @@ class MismatchSettings(Section):
 class RejectionSettings(Section):
     coverage: CoverageSettings = Field(default_factory=CoverageSettings)
     mismatch: MismatchSettings = Field(default_factory=MismatchSettings)
-    roles: tuple[RoleName, ...] = ("write",)
+    roles: Roles = ("write",)
     """Whose traces the mismatch rule looks at."""
 
 
@@ -372,7 +373,7 @@ class Ablations(Section):
     """Who picks skills: the backbone, or the retrieval's order."""
     frozen_library: bool = False
     """Admit no new card."""
-    roles: tuple[RoleName, ...] = ("select", "write", "summarise")
+    roles: Roles = ("select", "write", "summarise")
     """Which roles are trained; the others act, and learn nothing."""
     shuffled_advantages: bool = False
     """A control that must not learn."""

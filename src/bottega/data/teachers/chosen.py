@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bottega.backbone.choose import open_backbone
-from bottega.core.errors import UsageError
 from bottega.data.settings import JudgeStage
 from bottega.data.stored_verdicts import StoringJudge
 from bottega.data.teacher_pool import InProcessTeacherPool, SandboxTeacherPool, TeacherPool, TeacherSpec
@@ -33,8 +32,6 @@ def teacher_pool_for(
     """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
         return compiler_pool_for(teacher, stage)
-    if not backbone:
-        raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
     from bottega.data.teachers.llm import LlmTeacher, TeacherModel
 
     settings = EpisodeSettings(

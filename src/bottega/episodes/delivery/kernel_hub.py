@@ -106,7 +106,7 @@ def write_kernel_hub(folder: Path, out: Path, repo: str = "") -> Path:
     """Raises `UsageError` where the folder holds no kernel that was found faster, or the place is taken."""
     result = read_result(folder)
     if result.outcome != "faster":
-        raise UsageError(f"{folder}: no kernel was found there that could be exported")
+        raise UsageError(f"{folder}: the search found nothing that is surely faster, so there is nothing to export")
     if result.refused:
         raise UsageError(f"{folder}: its kernel cannot use the original's parameters: {result.refused}")
     if result.module.function is not None:

@@ -116,6 +116,8 @@ def judged_as_own(fingerprint: dict[str, Any]) -> bool:
 def read_result(folder: Path) -> Result:
     path = folder / FILE
     try:
+        if folder.is_file():
+            raise UsageError(f"{folder}: a file; give the folder of a finished `bottega optimize`")
         if not path.is_file():
             raise UsageError(f"{folder}: no finished result is there (it has no {FILE})")
         if path.stat().st_size > LARGEST:
