@@ -130,6 +130,8 @@ def test_a_model_that_cannot_be_recorded_says_why(tmp_path: Path) -> None:
     *_, last = found.choose([])
     assert not last.recorded and "training mode" in last.not_recorded and "training mode" in said[0]
     assert "training mode" in report_of(WholeModel((last,), ("eager",)), "Net", [])
+    *_, last = found.choose([], plain=last)  # as of a compiled form, which is not asked again
+    assert not last.recorded and not last.not_recorded and len(said) == 1
 
 
 def test_a_module_in_several_places_becomes_one(tmp_path: Path) -> None:

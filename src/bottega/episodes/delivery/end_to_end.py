@@ -80,8 +80,8 @@ class EndToEnd:
         tried together, before each is put in or left out by itself: what each of many brings may be too little to be sure of. The model as it is,
         with what helps it, is held against this form's rival too.
 
-        On a GPU the calls of what is tried are recorded, else the host that launches the kernels may be all that is timed. At the end they stay so
-        if that helps.
+        On a GPU the calls of what is tried are recorded, else the host that launches the kernels may be all that is timed. At the end those of the
+        model as it is stay so if that helps.
         """
         with self._turn.shared():
             answers = AnswerDistance(self.model, self.inputs, self._answer, self.precision)
@@ -92,8 +92,8 @@ class EndToEnd:
         known = self._measured(None, alone, answers)
         yield replace(known, parts=tuple(told_of.values()))
         can_record = self.graphs is not None or _on_gpu(self.model)
-        records = can_record and not self.method and (bool(parts) or self.form == EAGER)
-        if records:
+        records = can_record and not self.method and not (plain and plain.not_recorded)
+        if records and self.form == EAGER:  # another form would be compiled once more, for that alone
             tried, reason, better = self.ours([], True), "", False
             try:
                 speedup = compared({"before": best, "with": tried}, self.call, turn=self._turn)["with"]["before"]
@@ -135,7 +135,7 @@ class EndToEnd:
                 chosen, best = trying, tried
                 known = replace(self._measured(best, alone, answers), recorded=records, not_recorded=known.not_recorded)
             yield replace(known, parts=tuple(told_of.values()))
-        if known.recorded:
+        if known.recorded and self.form == EAGER:
             launched = self.ours(chosen, False)
             found = compared({"launched": launched, "recorded": best, self.form: self.rival}, self.call, turn=self._turn)
             gain = found["recorded"]["launched"]
