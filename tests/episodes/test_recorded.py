@@ -126,6 +126,12 @@ class Odd(nn.Module):
         return self.body(self, x, **options)
 
 
+def _looks_outside_of_recordings(model: Any, x: torch.Tensor) -> torch.Tensor:
+    if not torch.cuda.is_current_stream_capturing() and not x.isfinite().all():
+        return x * 3
+    return x * 2
+
+
 def _counts(model: Any, x: torch.Tensor) -> torch.Tensor:
     model.count += 1
     return x * model.count
@@ -236,6 +242,10 @@ def test_a_graph_answers_as_the_model_does_on_other_streams_and_after_changes() 
         x = torch.full((8,), place - 1.5, device="cuda")
         torch.testing.assert_close(reads(x), x * 2 if place > 1 else x * 3)
     assert not stands(reads).replays and any("cannot be recorded" in reason for reason in stands(reads).others)
+    looks = recorded(Odd(_looks_outside_of_recordings).cuda().eval())
+    for _ in range(4):
+        torch.testing.assert_close(looks(x), x * 2)
+    assert stands(looks).replays == 3
     waits = recorded(Odd(lambda module, x: (torch.cuda.synchronize(), x * 2)[1]).cuda().eval())
     for _ in range(4):
         torch.testing.assert_close(waits(x), x * 2)

@@ -54,11 +54,15 @@ class CudaGraphs:
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             work()  # kernels are built, libraries take their memory
-            before = torch.cuda.get_sync_debug_mode()
-            torch.cuda.set_sync_debug_mode("error")  # a recording that breaks off leaves torch's generator unusable
+            before, asked = torch.cuda.get_sync_debug_mode(), torch.cuda.is_current_stream_capturing
+            # A recording that breaks off leaves torch's generator unusable, so what it would do is tried before. Models that look at values only
+            # outside of recordings (at a mask, as those of transformers do) must not look now.
+            torch.cuda.set_sync_debug_mode("error")
+            torch.cuda.is_current_stream_capturing = lambda: True
             try:
                 work()
             finally:
+                torch.cuda.is_current_stream_capturing = asked
                 torch.cuda.set_sync_debug_mode(before)
         torch.cuda.current_stream().wait_stream(self.stream)
         graph, generator = torch.cuda.CUDAGraph(), torch.cuda.default_generators[torch.cuda.current_device()]
