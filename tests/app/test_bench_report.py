@@ -92,6 +92,8 @@ def test_a_run_that_has_only_begun_is_drawn_too(tmp_path: Path, told: dict[str, 
 
 def test_runs_are_compared(tmp_path: Path) -> None:
     base = kept(tmp_path / "base")
+    same = CliRunner().invoke(compare_app, [str(base), str(base)]).output
+    assert "nothing can differ" in same and "moved most" not in same
     better = kept(tmp_path / "better", {**TOLD, "c": [["rejected", 3.0], [None, None]]}, precision="tf32")
     shown = CliRunner().invoke(compare_app, [str(base), str(better)])
     assert shown.exit_code == 0, (shown.output, shown.exception)

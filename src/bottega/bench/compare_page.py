@@ -30,7 +30,8 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
 
 def comparison_tables(base: str, other: str, found: Comparison, most: int) -> list[ReportTable]:
     title = f"{other} against {base}"
-    return [_differences(title, found.every), _groups(title, found.groups), _moved(title, found, base, other, most)]
+    moved = _moved(title, found, base, other, most)
+    return [_differences(title, found.every), _groups(title, found.groups), *([moved] if moved.rows else [])]
 
 
 def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> ReportTable:
