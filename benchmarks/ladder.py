@@ -49,7 +49,7 @@ from bottega.tasks.load import load_tasks
 
 HERE = Path(__file__).parent
 UNSEEN = "fourth_modules"
-SETS = (UNSEEN, "third_modules", "modules", "builtin")
+SETS = (UNSEEN, "third_modules", "builtin")
 """The ladder's set first, then by how little their authors had seen."""
 DRAWS, COMPILED, VERDICTS = "draws.jsonl", "compiled.jsonl", "verdicts.jsonl"
 FIRST_TEXT = {"text": AnswerPolicy(link=False), "text and task": AnswerPolicy(library=False), "linked": AnswerPolicy()}

@@ -26,7 +26,7 @@ from typing import Annotated
 
 import typer
 
-MODULES = Path(__file__).parent / "modules"
+MODULES = Path(__file__).parent / "third_modules"
 TAUGHT = Path(__file__).parent / "taught_modules.jsonl"
 SHARES = {
     "tasks": 0.05, "teach": 0.12, "judge": 0.07, "examples": 0.11, "sft": 0.1, "rl": 0.2, "gate": 0.13, "pack": 0.03, "evaluate": 0.19,

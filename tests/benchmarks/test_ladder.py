@@ -60,7 +60,7 @@ def test_rungs_add_one_thing_each() -> None:
     assert "class Model(" not in sources["text"] and "def softmax" not in sources["text and task"]
     assert "class Model(" in sources["text and task"] and "def softmax" in sources["linked"]
     assert "somewhere" in sources["linked"] and "somewhere" not in sources["whole"]
-    assert not planned(drawn("right", of="modules")).rungs
+    assert not planned(drawn("right", of="builtin")).rungs
 
 
 @pytest.mark.rotates

@@ -12,7 +12,6 @@ from bottega.tasks.synth.similarity import ALIKE, Benchmark
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SETS = {
-    "modules": {1: 50, 2: 50, 3: 20},
     "third_modules": {1: 20, 2: 30, 3: 20},
     "fourth_modules": {1: 20, 2: 30, 3: 20},
 }

@@ -37,7 +37,7 @@ def join_command(
 
     Tasks of several kinds, languages or machines are taught in folders of their own, and a model is trained on all of them:
 
-        bottega data join chains single cpp --without benchmarks/modules --without builtin --times select=4 --out data
+        bottega data join chains single cpp --without benchmarks/third_modules --without builtin --times select=4 --out data
         bottega sft --data data --out run --preset one-gpu
     """
     if out.resolve() in [folder.resolve() for folder in folders]:
