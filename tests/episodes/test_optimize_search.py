@@ -38,7 +38,8 @@ SUBJECT = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", 
 FACTS = {
     "class": "Decay", "init": {"text": "((0.9,), {})"}, "keywords": [], "returns": [None],
     "calls": [{"tuple": [{"tensor": ["torch.float32", [2, 1024, 8], [8192, 8, 1]]}]}],
-    "training": None, "kernel_training": None, "modes": {}, "mutates": False, "changes": [], "gaps": False, "ties": [], "built": {"": ["Decay", {"rate": "0.9"}]},
+    "training": None, "kernel_training": None, "modes": {}, "mutates": False, "changes": [], "gaps": False, "ties": [],
+    "built": {"": ["Decay", {"rate": "0.9"}]},
 }  # fmt: skip
 
 
