@@ -24,6 +24,8 @@ MOST_KINDS = 8
 """Of calls that are recorded: each keeps memory of its own for inputs and results."""
 MOST_CHANGES = 16
 """Of a model, more often than calls of it were replayed. Then nothing is recorded any more."""
+MOST_TRIES = 3
+"""To record calls of a kind: another thread may have drawn numbers meanwhile, or had the memory."""
 PRODUCTS = [(backend, operator) for backend in ("cuda", "mkldnn") for operator in ("matmul", "conv", "rnn")]
 KERNELS = (
     "_get_cudnn_allow_tf32",
@@ -134,6 +136,7 @@ class Recorded:
         self.replays, self.changes, self.others = 0, 0, Counter[str]()
         self.kinds: dict[Any, Any] = {}
         """By kind of call: None after the first one, then a recording, or why there is none."""
+        self.tries = Counter[Any]()
         self.looked: Any = None
         self.never = ""
         """Why it is not recorded, whatever the call."""
@@ -190,9 +193,13 @@ class Recorded:
                 raise NotRecorded("the model was changed")
             if any(self.looked.hooks):
                 raise NotRecorded("it has hooks, which a replay would not call")
-            found = self.kinds[key] = self.recorded(arguments, options, given)
+            found = self.recorded(arguments, options, given)
             if isinstance(found, str):
+                self.tries[key] += 1
+                if self.tries[key] >= MOST_TRIES:
+                    self.kinds[key] = found
                 raise NotRecorded(found)
+            self.kinds[key] = found
         place = self.graphs.place()
         self.graphs.after(place)
         with torch.no_grad():
@@ -256,6 +263,7 @@ class Recorded:
 
     def clear(self) -> None:
         self.kinds, self.looked = {}, None
+        self.tries.clear()
 
 
 def drawn_on_host() -> list[Any]:
