@@ -239,3 +239,53 @@ def test_torchscript_gets_the_original(tmp_path: Path, monkeypatch: pytest.Monke
     finally:
         for name in ("scripted_original", "scripted_optimized"):
             sys.modules.pop(name, None)
+
+
+HELD = """
+class Settings:
+    __slots__ = ("gain",)
+    def __init__(self):
+        self.gain = 1.0
+
+class Config:
+    def __init__(self):
+        self.gain, self._own, self.more = 1.0, 1.0, {"of": {"them": 1.0}}
+
+def by_config(module, y):
+    return y * module.config.gain * getattr(module, "later", 1.0)
+
+class Model"""
+HOLDING = with_attribute("self.config, self.settings, self.tables = Config(), Settings(), [torch.ones(16)]", "FACTOR").replace(
+    "class Model", HELD
+)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("factor", "change"),
+    [
+        ("by_config(self, 1)", lambda module: setattr(module.config, "gain", 2.0)),
+        ("by_config(self, 1)", lambda module: setattr(module, "later", 2.0)),
+        ("self.config._own", lambda module: setattr(module.config, "_own", 2.0)),
+        ("self.config.more['of']['them']", lambda module: module.config.more["of"].update(them=2.0)),
+        ("self.settings.gain", lambda module: setattr(module.settings, "gain", 2.0)),
+        ("self.tables[0]", lambda module: module.tables[0].mul_(2)),
+        ("self.tables[0]", lambda module: module.tables.__setitem__(0, torch.full((16,), 2.0))),
+        ("sum(self.tables)", lambda module: module.tables.append(torch.ones(16))),
+    ],
+)
+def test_what_helpers_read_and_containers_hold_is_heard(factor: str, change: Callable[[Any], Any]) -> None:
+    text = HOLDING.replace("FACTOR", factor)
+    optimized, task = made(text.partition("def get_inputs")[0].replace("class Model", "class ModelNew"), text)
+    original = task.Model(16)
+    module = optimized.load(original)
+    module(*inputs())
+    assert module.calls == 1 and not module.fallbacks
+    change(original)
+    given = inputs()
+    torch.testing.assert_close(module(*given), original(*given))
+    assert module.calls == 1 and module.fallbacks
+    again = task.Model(16)
+    change(again)
+    with pytest.raises(ValueError, match="was"):
+        optimized.load(again)

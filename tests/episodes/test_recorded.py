@@ -1,17 +1,21 @@
-"""Calls of a whole model that are recorded once and replayed. Where no GPU is, the recording is made of Python calls that write to the same memory:
+"""Calls of a whole model that are recorded once and replayed. Where no GPU is, the recording is made of torch's operators with the same memory:
 when a call may be replayed is tested so, and CUDA graphs themselves by the tests that need a GPU."""
 
 from __future__ import annotations
 
 import ast
 import copy
+import gc
 import random
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy
 import pytest
 import torch
 from python_graphs import PythonGraphs, leaves
@@ -119,7 +123,7 @@ class Pair(NamedTuple):
 class Odd(nn.Module):
     def __init__(self, body: Callable[..., Any]) -> None:
         super().__init__()
-        self.body, self.count = body, 0
+        self.body, self.count, self.held = body, 0, dict[str, Any](last=torch.zeros(8))
         self.weight = nn.Parameter(torch.randn(8))
 
     def forward(self, x: Any, **options: Any) -> Any:
@@ -137,6 +141,128 @@ def _counts(model: Any, x: torch.Tensor) -> torch.Tensor:
     return x * model.count
 
 
+def _stashes(model: Any, x: torch.Tensor) -> torch.Tensor:
+    model.held["last"] = model.held["last"] * 0.5 + x
+    return model.held["last"] * 1  # type: ignore[no-any-return]
+
+
+class Settings:
+    __slots__ = ("more", "scale")
+
+    def __init__(self) -> None:
+        self.scale, self.more = 2.0, {"of": {"them": 3.0}}
+
+
+def _by_settings(settings: Settings, x: torch.Tensor) -> torch.Tensor:
+    return x * settings.scale * settings.more["of"]["them"]
+
+
+BOX = {"scale": 2.0}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("body", "change"),
+    [
+        (lambda model, x: x + model.held["tables"][0], lambda held: held["tables"].__setitem__(0, torch.full((8,), 3.0))),
+        (lambda model, x: x + model.held["tables"][0], lambda held: setattr(held["tables"][0], "data", torch.zeros(8))),
+        (lambda model, x: _by_settings(model.held["settings"], x), lambda held: setattr(held["settings"], "scale", 5.0)),
+        (lambda model, x: _by_settings(model.held["settings"], x), lambda held: held["settings"].more["of"].update(them=1.0)),
+        (lambda model, x: x * float(held_array(model)[0]), lambda held: held_array(held).__setitem__(0, 4.0)),
+        (lambda model, x: x * BOX["scale"], lambda held: BOX.update(scale=BOX["scale"] + 1)),
+    ],
+)
+def test_what_lists_and_settings_hold_is_heard_too(body: Callable[..., Any], change: Callable[[Any], Any]) -> None:
+    model = recorded(Odd(body), PythonGraphs()).eval()
+    model.held.update(tables=[torch.ones(8)], settings=Settings(), array=numpy.ones(8))
+    for place in range(6):
+        if place == 3:
+            change(model.held)
+        x = torch.randn(8)
+        torch.testing.assert_close(model(x), model.forward(x))
+    assert stands(model).replays >= 3 and stands(model).others["the first call of its kind"] == 2
+
+
+def held_array(model: Any) -> Any:
+    return (model if isinstance(model, dict) else model.held)["array"]
+
+
+@torch.no_grad()
+def test_an_attribute_that_comes_later_and_another_class_are_heard() -> None:
+    class Twice(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * 2
+
+    model: Any = recorded(Odd(lambda model, x: model.part(x) * getattr(model, "late", 1.0)), PythonGraphs()).eval()
+    model.part = nn.Linear(8, 8)
+    called(model)
+    model.late = 3.0
+    called(model)
+    model.part.__class__ = Twice
+    called(model)
+    assert stands(model).others["the model was changed"] == 2
+
+
+@torch.no_grad()
+def test_one_tensor_given_twice_is_one_and_odd_tensors_are_other_kinds() -> None:
+    body = lambda model, x: x[0] * 5 if x[0] is x[1] else x[0] + x[1] * getattr(x[0], "times", 1)  # noqa: E731
+    model = recorded(Odd(body), PythonGraphs()).eval()
+    for place in range(12):
+        one, other = torch.randn(8), torch.randn(8)
+        if place % 4 == 3:
+            one.times = 7  # type: ignore[attr-defined]
+        given = (one, one) if place % 2 else (one, other)
+        torch.testing.assert_close(model(given), model.forward(given))
+    assert stands(model).replays == 7 and stands(model).others["a tensor with attributes"] == 3
+
+
+@dataclass(frozen=True)
+class Found:
+    row: torch.Tensor
+    wide: torch.Tensor
+
+
+@torch.no_grad()
+def test_slices_and_expanded_tensors_go_in_and_out() -> None:
+    model = recorded(Odd(lambda model, x: Found((x * 2)[:, -1], (x * 2)[:1].expand(4, 8))), PythonGraphs()).eval()
+    for x in (torch.randn(4, 16)[:, :8], torch.randn(4, 16)[:, 8:], torch.randn(4, 16)[:, 1:9]):
+        found, wanted = model(x), model.forward(x)
+        for one, other in ((found.row, wanted.row), (found.wide, wanted.wide)):
+            torch.testing.assert_close(one, other)
+            assert one.stride() == other.stride()
+    for _ in range(2):
+        x = torch.randn(1, 8).expand(4, 8)
+        torch.testing.assert_close(model(x).row, model.forward(x).row)
+    assert stands(model).replays == 3
+
+
+@torch.no_grad()
+def test_both_ways_to_tell_torch_of_tf32_may_be_used(model: nn.Module) -> None:
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = "tf32"  # now `get_float32_matmul_precision` raises
+    try:
+        called(model)
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+    assert stands(model).replays == 2
+
+
+@torch.no_grad()
+def test_weights_are_given_back_with_the_model_and_a_model_is_recorded_once(model: nn.Module) -> None:
+    assert stands(recorded(model, PythonGraphs())).compiled is None
+    made = recorded(Net().eval(), PythonGraphs())
+    called(made)
+    assert stands(made).replays
+    weight = weakref.ref(made.one.weight)
+    gc.collect()
+    gc.disable()
+    try:
+        del made
+        assert weight() is None
+    finally:
+        gc.enable()
+
+
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("body", "reason"),
@@ -149,7 +275,9 @@ def _counts(model: Any, x: torch.Tensor) -> torch.Tensor:
         (lambda model, x: x * random.random(), "it draws numbers on the host"),
         (lambda model, x: model.weight.add_(1) * x, "the model changes between its calls"),
         (lambda model, x: (x * 2, object()), "it returns a object"),
-        (lambda model, x: (x * 2).expand(3, *x.shape), "do not lie side by side"),
+        (lambda model, x: x * numpy.random.rand(), "it draws numbers on the host"),
+        (lambda model, x: (x * 2).as_strided((3, 4), (1, 1)), "whose elements share memory"),
+        (_stashes, "the model changes between its calls"),
         (_counts, "the model changes between its calls"),
     ],
 )

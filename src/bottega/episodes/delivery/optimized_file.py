@@ -55,7 +55,7 @@ def {load}(original, *, init=None, ignore=(), warn=False):
 '''
 PARTS = ("code", "attributes", "state", "calls", "modes", "unchanged", "module")
 """Files of `drop_in/`, each before those that use it."""
-RECORDED_PARTS = ("code", "attributes", "state", "modes", "recorded")
+RECORDED_PARTS = ("code", "attributes", "state", "modes", "snapshot", "recorded")
 OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 

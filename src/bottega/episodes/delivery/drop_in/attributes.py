@@ -113,7 +113,22 @@ def _names_used(kind: type) -> frozenset[str]:
                 function = function_of(held)
                 if name != "__init__" and function is not None:
                     found.update(names_in(function.__code__))
-    return frozenset(found)
+    for function in reached_by(kind):  # it hands itself, or its configuration, to functions
+        found.update(names_in(function.__code__))
+    return frozenset(found) | asked_for(kind)
+
+
+def reached_by(kind: type) -> list[types.FunctionType]:
+    """Functions that its calls run, apart from torch's."""
+    functions = [function_of(value) for _, _, value in pieces(kind)] if not is_aside(kind) else []
+    return [each for each in functions if each is not None and not is_aside(each)]
+
+
+def asked_for(kind: type) -> frozenset[str]:
+    """Names that its calls ask for by `getattr` or `hasattr`: an attribute of that name may come later."""
+    codes = [each.__code__ for each in reached_by(kind)]
+    texts = [text for code in codes if {"getattr", "hasattr"} & set(code.co_names) for text in code.co_consts]
+    return frozenset(text for text in texts if isinstance(text, str) and text.isidentifier())
 
 
 class Teller:
@@ -166,11 +181,11 @@ class Teller:
 
 
 def held_by(value: Any, names: frozenset[str]) -> list[tuple[str, Any]]:
-    """Of an object what is public and used by name."""
+    """Of an object what is used by name."""
     slots = getattr(type(value), "__slots__", ())
     found = {name: getattr(value, name) for name in (slots if isinstance(slots, tuple | list) else ()) if hasattr(value, name)}
     found |= getattr(value, "__dict__", {})
-    return [(name, found[name]) for name in sorted(found) if name in names and not name.startswith("_")]
+    return [(name, found[name]) for name in sorted(found) if name in names]
 
 
 def _content(cell: Any) -> Any:

@@ -12,11 +12,14 @@ from torch import nn
 from bottega.episodes.delivery.drop_in.attributes import (
     CODE,
     DEEPEST,
+    MOST_COMPARED,
     as_it_is,
+    asked_for,
     attributes,
     attributes_of,
     content_told,
     held_by,
+    is_plain,
     is_watched,
     names_used,
     original_of,
@@ -104,6 +107,7 @@ def watched(module: nn.Module, ignore: Any) -> list[Any]:
     """Where a module's parts, the weights that it does not have and its attributes are kept, by name, and what is there now."""
     found: list[Any] = []
     codes = {kind: pieces(kind) for kind in {type(original_of(part)) for part in module.modules()}}
+    asked = {kind: asked_for(kind) for kind in codes}
     for part in module.modules():
         owner = original_of(part)
         found += [(owner._modules, name, inner) for name, inner in owner._modules.items()]
@@ -114,8 +118,12 @@ def watched(module: nn.Module, ignore: Any) -> list[Any]:
         found += [(owner.__dict__, name, None) for name in sorted(own - {"forward"})]
         values = [(name, as_it_is(value)) for name, value in attributes(owner) if name not in ignore]
         found += [(owner.__dict__, name, value) for name, value in values if is_watched(name, value)]
-        for name, value in values:
-            found += inside(value, names_used(type(owner)) if not name.startswith("_") else frozenset())
+        for name, value in attributes(owner):
+            if name not in ignore:
+                entries = inside(owner.__dict__, name, value, names_used(type(owner)))
+                found += [(held, leaf, as_it_is(each)) for held, leaf, each in entries if is_watched(str(leaf), each)]
+        later = asked[type(owner)] - {*owner.__dict__, *owner._parameters, *owner._buffers, *owner._modules}
+        found += [(owner.__dict__, name, None) for name in sorted(later) if not hasattr(type(owner), name)]
     if CODE not in ignore:
         reached = [piece for each in codes.values() for piece in each if not isinstance(piece[2], torch.Tensor)]
         found += [piece for piece in reached if not isinstance(piece[0], dict)]  # of classes
@@ -123,15 +131,42 @@ def watched(module: nn.Module, ignore: Any) -> list[Any]:
     return found
 
 
-def inside(value: Any, names: frozenset[str], depth: int = 0) -> Iterator[Any]:
-    """The same for what an object that is held, as a configuration is, holds itself."""
-    simple = (nn.Module, torch.Tensor, type, list, tuple, dict, set, types.FunctionType, types.MethodType, types.ModuleType)
-    if isinstance(value, simple) or not hasattr(value, "__dict__") or depth >= DEEPEST:
+class Inner:
+    """What now stands in a container or an object that is held under a name."""
+
+    def __init__(self, held: Any, leaf: Any) -> None:
+        self.held, self.leaf = held, leaf
+
+    def get(self, key: Any) -> Any:
+        value = self.held.get(self.leaf)
+        try:
+            if key is len:
+                return len(value)
+            return value[key] if isinstance(value, list | tuple | dict) else getattr(value, key)
+        except (LookupError, TypeError, AttributeError):
+            return None
+
+    __getitem__ = get
+
+
+def inside(held: Any, leaf: Any, value: Any, names: frozenset[str], depth: int = 0) -> Iterator[tuple[Any, Any, Any]]:
+    """What a container holds, and an object, as a configuration is, of what is used by name."""
+    simple = (nn.Module, torch.Tensor, type, set, types.FunctionType, types.MethodType, types.ModuleType)
+    if depth >= DEEPEST or isinstance(value, simple) or is_plain(value):
         return
-    for name, held in held_by(value, names):
-        if name in value.__dict__ and is_watched(name, held):
-            yield value.__dict__, name, as_it_is(held)
-            yield from inside(held, names, depth + 1)
+    box = Inner(held, leaf)
+    entries: list[tuple[Any, Any, Any]]
+    if isinstance(value, list | tuple | dict):
+        if len(value) > MOST_COMPARED:
+            return
+        yield box, len, len(value)
+        entries = [(box, key, each) for key, each in (value.items() if isinstance(value, dict) else enumerate(value))]
+    else:
+        own = getattr(value, "__dict__", {})
+        entries = [(own if name in own else box, name, each) for name, each in held_by(value, names)]
+    for where, name, each in entries:
+        yield where, name, each
+        yield from inside(where, name, each, names, depth + 1)
 
 
 def sizes(module: nn.Module) -> list[tuple[Any, int]]:
@@ -144,11 +179,15 @@ def unshared(module: nn.Module, ignore: Any) -> list[Place]:
     """Tensors that the kernel has of its own making: attributes, and buffers that are in no checkpoint."""
     found = []
     for owner in map(original_of, module.modules()):
-        kept: list[tuple[Mapping[str, Any], str]] = []
+        kept: list[tuple[Any, Any]] = []
         kept += [(owner.__dict__, name) for name, value in attributes(owner) if isinstance(value, torch.Tensor)]
         kept += [(owner._buffers, name) for name, _ in tables(owner)]
         kept += [(held, name) for held, name, value in pieces(type(owner)) if isinstance(value, torch.Tensor)]
         found += [Place(owner, held, name) for held, name in kept if name not in ignore]
+        for name, value in attributes(owner):
+            if name not in ignore:
+                entries = inside(owner.__dict__, name, value, names_used(type(owner)))
+                found += [Place(owner, held, leaf) for held, leaf, each in entries if isinstance(each, torch.Tensor)]
     return found
 
 
