@@ -31,7 +31,7 @@ _WRITE = frozenset(
     ("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best", "instruction")
 )
 _SUMMARISE = frozenset(
-    (
+    [
         "task",
         "language",
         "language_key",
@@ -45,7 +45,7 @@ _SUMMARISE = frozenset(
         "gain",
         "known",
         "most",
-    )
+    ]
 )
 _AGENT = frozenset(("files", "skills", "tools"))
 _CRITICISE = frozenset(("task", "language", "device", "goal", "ask", "source", "outcome", "diagnosis", "profile"))

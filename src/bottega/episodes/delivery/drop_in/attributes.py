@@ -27,7 +27,7 @@ MOST_COMPARED = 64
 """Entries of a list, a set or a dictionary that is compared in every call."""
 CODE = "its code"
 """The name under which a part's code stands among its attributes: a version of Python, and a hash."""
-_OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
+OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
 _names: "weakref.WeakKeyDictionary[type, frozenset[str]]" = weakref.WeakKeyDictionary()
 
 
@@ -73,7 +73,7 @@ def attributes(owner: nn.Module) -> Iterator[tuple[str, Any]]:
     of the weights, as weight_norm's does."""
     names = names_used(type(owner))
     for name, value in owner.__dict__.items():
-        if name in _OF_EVERY_MODULE or (name.startswith("_") and name not in names):
+        if name in OF_EVERY_MODULE or (name.startswith("_") and name not in names):
             continue
         if not (isinstance(value, torch.Tensor) and owner._forward_pre_hooks):
             yield name, value
@@ -158,7 +158,7 @@ class Teller:
         if isinstance(value, functools.partial):
             return f"partial({self._all((value.func, value.args, value.keywords), depth)})"
         if isinstance(value, types.FunctionType):
-            kept = [*(value.__defaults__ or ()), *(_content(cell) for cell in value.__closure__ or ())]
+            kept = [*(value.__defaults__ or ()), *(content_of(cell) for cell in value.__closure__ or ())]
             return f"{value.__qualname__}({self._all(kept, depth)})"
         if isinstance(value, list | tuple):
             return f"{type(value).__name__}({self._all(value, depth)})"
@@ -188,7 +188,7 @@ def held_by(value: Any, names: frozenset[str]) -> list[tuple[str, Any]]:
     return [(name, found[name]) for name in sorted(found) if name in names]
 
 
-def _content(cell: Any) -> Any:
+def content_of(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # it is empty yet

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.episodes.delivery.drop_in.attributes import is_same, standing_for
+from bottega.episodes.delivery.drop_in.attributes import OF_EVERY_MODULE, content_of, is_same, standing_for
 from bottega.episodes.delivery.drop_in.code import function_of, is_aside, names_in, pieces
 from bottega.episodes.delivery.drop_in.state import Place, address_of
 
@@ -20,7 +20,6 @@ MOST_ENTRIES = 4096
 """Of a longer list or dictionary the length alone is looked at."""
 SCALARS = (bool, int, float, complex, str)
 KEPT = ("training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
-OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
 _COMPILED = "_compiled_call_impl"
 
 
@@ -180,13 +179,6 @@ class Snapshot:
 def is_as_before(now: Any, before: Any) -> bool:
     """The same object, or an equal plain value; another list would be looked at no more."""
     return now is before or (type(before) in SCALARS and is_same(now, before))
-
-
-def content_of(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty yet
-        return None
 
 
 def bytes_of(array: Any) -> Any:
